@@ -17,10 +17,38 @@ using user_op::GradDef;
 using user_op::KernelDef;
 using user_op::OpDef;
 
+namespace {
+
+/// Definitions as they came from one library, each where it stays: registries share those of the program itself.
+struct Batch {
+  explicit Batch(user_op::PendingRegistrations pending) : grads(std::move(pending.grads)) {
+    for (KernelDef &k : pending.kernels) kernels.push_back(std::make_shared<KernelDef>(std::move(k)));
+    for (OpDef &op : pending.ops) {
+      auto &own = ops.emplace_back().kernels;
+      for (KernelDef &k : std::exchange(op.kernels, {})) own.push_back(std::make_shared<KernelDef>(std::move(k)));
+      ops.back().op = std::make_shared<OpDef>(std::move(op));
+    }
+  }
+  struct Op {
+    std::shared_ptr<OpDef> op; // its kernels lie here, not in it
+    std::vector<std::shared_ptr<KernelDef>> kernels;
+  };
+  std::vector<Op> ops;
+  std::vector<std::shared_ptr<KernelDef>> kernels; // of ops that others have defined
+  std::vector<GradDef> grads;
+};
+
+/// Nothing is written that is there already: other threads may read it, in registries of their own.
+template <typename T> void settle(T &value, const T &wanted) {
+  if (value != wanted) value = wanted;
+}
+
+} // namespace
+
 struct Registry::Impl {
-  std::map<std::string, std::unique_ptr<OpDef>> ops;
+  std::map<std::string, std::shared_ptr<OpDef>> ops;
   std::unordered_map<std::string, const OpDef *> byName; // names and aliases
-  std::vector<std::unique_ptr<KernelDef>> kernelStore;
+  std::vector<std::shared_ptr<KernelDef>> kernelStore;
   std::unordered_map<std::string, std::vector<const KernelDef *>> kernels;
   std::map<std::string, std::unique_ptr<GradDef>> grads;
   std::vector<const OpDef *> sorted;
@@ -36,6 +64,21 @@ struct Registry::Impl {
   std::map<std::pair<const OpDef *, int32_t>, Derived> derived;
   std::unordered_map<std::string, const Derived *> derivedByName;
   std::set<std::string> notDerived; // names that were searched in vain: a hostile name is not searched twice
+
+  Status add(const Batch &batch, const std::string &library, PluginInfo *info);
+  Status admit(const Batch &batch, const std::string &library, bool isPlugin);
+  void name(const OpDef &op) {
+    byName[op.name] = &op;
+    for (const std::string &alias : op.aliases) byName[alias] = &op;
+  }
+  void addKernel(std::shared_ptr<KernelDef> kernel, const std::string &library, PluginInfo *info);
+  const OpDef *find(const std::string &type) {
+    auto it = byName.find(type);
+    if (it != byName.end()) return it->second;
+    const std::lock_guard<std::mutex> lock(derivedMutex);
+    const Derived *found = findDerived(type);
+    return found ? &found->gradient->def : nullptr;
+  }
 
   /// The caller holds the mutex.
   const Derived &derive(const OpDef &op, int32_t input) {
@@ -92,19 +135,22 @@ std::string where(const user_op::Origin &o) {
 }
 /// Whether an op is held to be pure, and why: what its definition says, else what can be seen. Nothing that merges,
 /// drops or computes ahead may touch an op that has something to lose by it.
-void concludePurity(OpDef *op, const std::vector<const KernelDef *> &kernels) {
-  auto held = [&](bool pure, std::string reason) { op->pure = pure, op->pureReason = std::move(reason); };
-  if (op->said != user_op::Purity::kUnsaid) return held(op->said == user_op::Purity::kPure, "its definition says so");
+std::pair<bool, std::string> purityOf(const OpDef &op, const std::vector<const KernelDef *> &kernels) {
+  if (op.said != user_op::Purity::kUnsaid) return {op.said == user_op::Purity::kPure, "its definition says so"};
   for (const KernelDef *k : kernels)
-    if (k->hasState) return held(false, "its kernel (" + where(k->origin) + ") makes a state");
-  if (op->outputs.empty()) return held(false, "it has no outputs: what it does shows elsewhere");
-  if (std::all_of(op->inputs.begin(), op->inputs.end(), [](const user_op::ArgDef &a) { return a.optional; }))
-    return held(false, "it needs no inputs: a source");
-  held(true, "it has inputs and outputs, and no kernel of it makes a state");
+    if (k->hasState) return {false, "its kernel (" + where(k->origin) + ") makes a state"};
+  if (op.outputs.empty()) return {false, "it has no outputs: what it does shows elsewhere"};
+  if (std::all_of(op.inputs.begin(), op.inputs.end(), [](const user_op::ArgDef &a) { return a.optional; }))
+    return {false, "it needs no inputs: a source"};
+  return {true, "it has inputs and outputs, and no kernel of it makes a state"};
 }
 
 Status rejected(const char *id, const std::string &message, const std::string &help = "") {
   return Status(StatusCode::kUnsupported, id, message).withHelp(help);
+}
+
+Status tooLate(const std::string &library) {
+  return Status(StatusCode::kInternal, "OPC0901", "the registry is frozen; " + library + " comes too late");
 }
 } // namespace
 
@@ -113,77 +159,104 @@ Registry::~Registry() = default;
 Registry::Registry(Registry &&) noexcept = default;
 Registry &Registry::operator=(Registry &&) noexcept = default;
 
-Status Registry::addLinked() { return add(user_op::pendingRegistrations(), "built-in", nullptr); }
+Status Registry::addLinked() {
+  if (frozen_) return tooLate("built-in");
+  // Hundreds of ops and thousands of kernels, the same ones for all registries. A library that the program has loaded
+  // since the last one was made brings another batch.
+  static std::mutex mutex;
+  static std::vector<Batch> &batches = *new std::vector<Batch>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  user_op::PendingRegistrations &list = user_op::pendingRegistrations();
+  if (!list.ops.empty() || !list.kernels.empty() || !list.grads.empty()) batches.emplace_back(std::exchange(list, {}));
+  for (const Batch &batch : batches) OPC_RETURN_IF_ERROR(impl_->add(batch, "built-in", nullptr));
+  return Status::ok();
+}
 
 Status Registry::add(user_op::PendingRegistrations pending, const std::string &library, PluginInfo *info) {
-  if (frozen_)
-    return Status(StatusCode::kInternal, "OPC0901", "the registry is frozen; " + library + " comes too late");
-  // Check everything first: a library that fails adds nothing.
+  return frozen_ ? tooLate(library) : impl_->add(Batch(std::move(pending)), library, info);
+}
+
+/// Checks everything first: a library that fails adds nothing.
+Status Registry::Impl::admit(const Batch &batch, const std::string &library, bool isPlugin) {
   std::map<std::string, const user_op::Origin *> fresh;
-  for (OpDef &op : pending.ops) {
-    op.origin.library = library;
-    if (!op.inferTensorDesc)
-      return rejected("OPC0904", "op '" + op.name + "' has no shape rule (" + where(op.origin) + ")",
+  for (const auto &[op, own] : batch.ops) {
+    settle(op->origin.library, library);
+    if (!op->inferTensorDesc)
+      return rejected("OPC0904", "op '" + op->name + "' has no shape rule (" + where(op->origin) + ")",
                       "call SetTensorDescInferFn");
-    std::vector<std::string> names = {op.name};
-    names.insert(names.end(), op.aliases.begin(), op.aliases.end());
+    std::vector<std::string> names = {op->name};
+    names.insert(names.end(), op->aliases.begin(), op->aliases.end());
     for (const std::string &name : names) {
-      const OpDef *known = findOp(name);
+      const OpDef *known = find(name);
       const user_op::Origin *other = known ? &known->origin : nullptr;
       if (!other && fresh.count(name)) other = fresh[name];
       if (other) {
         std::string help = "rename one of them, or load only one of the libraries";
-        if (other->library == "built-in" && info) {
+        if (other->library == "built-in" && isPlugin) {
           help = "rename yours, or let it win: --plugin-overrides " + library;
           help.append(", or overrides=").append(library).append(" where plugins are listed");
         }
         return rejected("OPC0903",
-                        "op '" + name + "' is registered twice: at " + where(*other) + " and at " + where(op.origin),
+                        "op '" + name + "' is registered twice: at " + where(*other) + " and at " + where(op->origin),
                         help);
       }
-      fresh[name] = &op.origin;
+      fresh[name] = &op->origin;
     }
   }
-  for (GradDef &g : pending.grads) {
-    g.origin.library = library;
-    auto known = impl_->grads.find(g.opType);
-    if (known != impl_->grads.end())
+  for (const GradDef &g : batch.grads)
+    if (auto known = grads.find(g.opType); known != grads.end()) {
+      user_op::Origin origin = g.origin;
+      origin.library = library;
       return rejected("OPC0903", "the gradient of '" + g.opType + "' is registered twice: at " +
-                                     where(known->second->origin) + " and at " + where(g.origin));
-  }
-  for (OpDef &op : pending.ops) {
-    auto stored = std::make_unique<OpDef>(std::move(op));
-    impl_->byName[stored->name] = stored.get();
-    for (const std::string &alias : stored->aliases) impl_->byName[alias] = stored.get();
-    std::vector<const KernelDef *> own;
-    for (KernelDef &k : stored->kernels) {
-      k.opType = stored->name;
-      pending.kernels.push_back(k);
-      own.push_back(&k);
+                                     where(known->second->origin) + " and at " + where(origin));
     }
-    for (KernelDef &k : deviceKernels(*stored, own)) pending.kernels.push_back(std::move(k));
-    if (info) info->ops.push_back(stored->name);
-    impl_->ops.emplace(stored->name, std::move(stored));
+  return Status::ok();
+}
+
+void Registry::Impl::addKernel(std::shared_ptr<KernelDef> kernel, const std::string &library, PluginInfo *info) {
+  settle(kernel->origin.library, library);
+  if (const OpDef *op = find(kernel->opType)) settle(kernel->opType, op->name);
+  if (info) info->kernels.push_back(kernel->opType);
+  auto &list = kernels[kernel->opType];
+  list.push_back(kernel.get());
+  std::stable_sort(list.begin(), list.end(),
+                   [](const KernelDef *a, const KernelDef *b) { return a->priority > b->priority; });
+  kernelStore.push_back(std::move(kernel));
+}
+
+Status Registry::Impl::add(const Batch &batch, const std::string &library, PluginInfo *info) {
+  OPC_RETURN_IF_ERROR(admit(batch, library, info != nullptr));
+  for (const auto &[op, own] : batch.ops) {
+    name(*op);
+    if (info) info->ops.push_back(op->name);
+    ops.emplace(op->name, op);
   }
-  for (KernelDef &k : pending.kernels) {
-    k.origin.library = library;
-    const OpDef *op = findOp(k.opType);
-    if (op) k.opType = op->name;
-    if (info) info->kernels.push_back(k.opType);
-    impl_->kernelStore.push_back(std::make_unique<KernelDef>(std::move(k)));
-    auto &list = impl_->kernels[impl_->kernelStore.back()->opType];
-    list.push_back(impl_->kernelStore.back().get());
-    std::stable_sort(list.begin(), list.end(),
-                     [](const KernelDef *a, const KernelDef *b) { return a->priority > b->priority; });
+  for (const auto &kernel : batch.kernels) addKernel(kernel, library, info);
+  for (const auto &[op, own] : batch.ops) {
+    std::vector<const KernelDef *> known;
+    for (const auto &kernel : own) {
+      settle(kernel->opType, op->name);
+      known.push_back(kernel.get());
+    }
+    std::vector<KernelDef> more = deviceKernels(*op, known);
+    for (const auto &kernel : own) addKernel(kernel, library, info);
+    for (KernelDef &kernel : more) addKernel(std::make_shared<KernelDef>(std::move(kernel)), library, info);
   }
-  for (GradDef &g : pending.grads) {
+  for (const GradDef &g : batch.grads) {
     if (info) info->grads.push_back(g.opType);
-    std::string type = g.opType;
-    impl_->grads.emplace(std::move(type), std::make_unique<GradDef>(std::move(g)));
+    auto stored = std::make_unique<GradDef>(g);
+    stored->origin.library = library;
+    grads.emplace(g.opType, std::move(stored));
   }
-  for (const auto &o : impl_->ops) concludePurity(o.second.get(), impl_->kernels[o.first]);
-  impl_->sorted.clear();
-  for (const auto &o : impl_->ops) impl_->sorted.push_back(o.second.get());
+  sorted.clear();
+  for (auto &[type, op] : ops) {
+    if (auto [pure, reason] = purityOf(*op, kernels[type]); pure != op->pure || reason != op->pureReason) {
+      // Other registries, without the kernel of a plugin, go on with what they have concluded.
+      if (!op->pureReason.empty() && op.use_count() > 1) name(*(op = std::make_shared<OpDef>(*op)));
+      op->pure = pure, op->pureReason = std::move(reason);
+    }
+    sorted.push_back(op.get());
+  }
   if (info)
     for (auto *list : {&info->ops, &info->kernels, &info->grads}) std::sort(list->begin(), list->end());
   return Status::ok();
@@ -200,13 +273,7 @@ Result<PluginInfo> Registry::loadPlugin(const std::string &plugin) {
   return loaded.info;
 }
 
-const OpDef *Registry::findOp(const std::string &type) const {
-  auto it = impl_->byName.find(type);
-  if (it != impl_->byName.end()) return it->second;
-  const std::lock_guard<std::mutex> lock(impl_->derivedMutex);
-  const Impl::Derived *derived = impl_->findDerived(type);
-  return derived ? &derived->gradient->def : nullptr;
-}
+const OpDef *Registry::findOp(const std::string &type) const { return impl_->find(type); }
 Result<const DerivedGradient *> Registry::derivedGradient(const OpDef &op, int32_t input) const {
   const std::lock_guard<std::mutex> lock(impl_->derivedMutex);
   const Impl::Derived &d = impl_->derive(op, input);
