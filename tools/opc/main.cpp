@@ -6,6 +6,7 @@
 #include "Config.h"
 #include "CrashBundle.h"
 #include "CrashRecord.h"
+#include "FreedMemory.h"
 
 #include "Launcher.h"
 #include "NearestNames.h"
@@ -141,6 +142,7 @@ int runCommand(const std::vector<std::string> &args, char **argv, Terminal &term
   CommandSpec spec = command->spec();
   spec.name = entry->name;
   setUp(spec, argv, terminal);
+  giveBackCode(); // of what ran before main hardly anything runs again
   Result<Config> config = Config::load(earlyValue(args, "-C"), earlyValue(args, "--config"));
   if (!config) return usageFailure(config.status());
   Result<ParsedArguments> parsed = parseArguments(spec, shared, rest);

@@ -1,4 +1,4 @@
-// What compiling took goes back before a run takes its own.
+// What starting and compiling took goes back before a run takes its own.
 // SPDX-License-Identifier: Apache-2.0
 #include "FreedMemory.h"
 
@@ -15,9 +15,22 @@ namespace opc::cli {
 
 namespace {
 
+constexpr uintptr_t kPage = 4096;
+
+/// Whether its loader writes into parts that are marked as never written.
+bool isPatched(const dl_phdr_info &object) {
+  for (int i = 0; i < object.dlpi_phnum; ++i) {
+    if (object.dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
+    const auto *entry = reinterpret_cast<const ElfW(Dyn) *>(object.dlpi_addr + object.dlpi_phdr[i].p_vaddr);
+    for (; entry->d_tag != DT_NULL; ++entry)
+      if (entry->d_tag == DT_TEXTREL || (entry->d_tag == DT_FLAGS && (entry->d_un.d_val & DF_TEXTREL))) return true;
+  }
+  return false;
+}
+
 /// Of the parts that nobody writes the file has all: code, and constants that need no relocation.
-int letGoOfProgram(dl_phdr_info *object, size_t, void *) {
-  constexpr uintptr_t kPage = 4096;
+int letGoOfFile(dl_phdr_info *object, size_t, void *) {
+  if (isPatched(*object)) return 0;
   for (int i = 0; i < object->dlpi_phnum; ++i) {
     const ElfW(Phdr) &part = object->dlpi_phdr[i];
     if (part.p_type != PT_LOAD || (part.p_flags & PF_W)) continue;
@@ -25,7 +38,7 @@ int letGoOfProgram(dl_phdr_info *object, size_t, void *) {
                     end = (begin + part.p_memsz) & ~(kPage - 1);
     if (first < end) ::madvise(reinterpret_cast<void *>(first), end - first, MADV_DONTNEED);
   }
-  return 1; // the program is the first object, and others may be written in ways that only their loader knows
+  return 0;
 }
 
 } // namespace
@@ -35,7 +48,9 @@ void giveBackFreed() {
     mallctl("arena.4096.purge", nullptr, nullptr, nullptr, 0); // 4096 stands for all of them
   else
     ::malloc_trim(0);
-  ::dl_iterate_phdr(letGoOfProgram, nullptr);
+  giveBackCode();
 }
+
+void giveBackCode() { ::dl_iterate_phdr(letGoOfFile, nullptr); }
 
 } // namespace opc::cli
