@@ -7,6 +7,7 @@
 #include "Graph.h"
 #include "GraphBuilder.h"
 #include "Locations.h"
+#include "OpGraph.h"
 #include "OpcDialect.h"
 #include "Passes.h"
 #include "TrainingGraph.h"
@@ -19,8 +20,9 @@ namespace {
 class Differentiation {
 public:
   Differentiation(ModuleOp module, const Registry &registry, const GradientRequest &request,
-                  std::vector<GraphGradient> *made)
-      : module_(module), registry_(registry), request_(request), builder_(module, registry), made_(made) {}
+                  std::vector<GraphGradient> *made, const GraphTexts *texts)
+      : module_(module), registry_(registry), request_(request), builder_(module, registry), made_(made),
+        graphs_{texts, {}} {}
 
   LogicalResult run() {
     if (findTensors().failed()) return failure();
@@ -33,6 +35,7 @@ public:
     if (failed(first)) return failure();
     builder_.refresh();
     if (allOrders(std::move(*first)).failed()) return failure();
+    joinTwins(&graphs_);
     if (request_.backwardOnly) keepBackwardOnly(module_);
     return failure(failed_);
   }
@@ -62,7 +65,7 @@ private:
   FailureOr<std::vector<GeneratedGradient>> firstOrder() {
     auto seeded = seeds();
     if (failed(seeded)) return failure();
-    auto gradients = generateGradients(module_, registry_, losses_, wanted_, seeded->gradients);
+    auto gradients = generateGradients(module_, registry_, losses_, wanted_, seeded->gradients, &graphs_);
     if (failed(gradients)) return failure();
     if (!request_.recompute.empty() && failed(recompute(module_, request_.recompute))) return failure();
     if (request_.training) {
@@ -93,7 +96,7 @@ private:
       std::vector<GeneratedGradient> next;
       for (const GeneratedGradient &g : level) {
         if (!g.gradient) continue;
-        auto second = generateGradients(module_, registry_, {g.gradient}, {{g.name, g.tensor}});
+        auto second = generateGradients(module_, registry_, {g.gradient}, {{g.name, g.tensor}}, {}, &graphs_);
         if (failed(second)) return failure();
         next.insert(next.end(), second->begin(), second->end());
       }
@@ -137,6 +140,7 @@ private:
   const GradientRequest &request_;
   GraphBuilder builder_;
   std::vector<GraphGradient> *made_;
+  OpGraphs graphs_;
   SmallVector<Value> losses_;
   std::vector<WantedGradient> wanted_;
   size_t reached_ = 0;
@@ -146,8 +150,8 @@ private:
 } // namespace
 
 LogicalResult differentiate(ModuleOp module, const Registry &registry, const GradientRequest &request,
-                            std::vector<GraphGradient> *made) {
-  return Differentiation(module, registry, request, made).run();
+                            std::vector<GraphGradient> *made, const GraphTexts *texts) {
+  return Differentiation(module, registry, request, made, texts).run();
 }
 
 #define GEN_PASS_DEF_ADDGRADIENTS
@@ -156,11 +160,13 @@ LogicalResult differentiate(ModuleOp module, const Registry &registry, const Gra
 namespace {
 struct AddGradientsPass : impl::AddGradientsBase<AddGradientsPass> {
   using Base::Base;
-  AddGradientsPass(const GradientRequest &request, std::vector<GraphGradient> *found)
-      : request(request), found(found) {}
+  AddGradientsPass(const GradientRequest &request, std::vector<GraphGradient> *found,
+                   std::shared_ptr<const GraphTexts> texts)
+      : request(request), found(found), texts(std::move(texts)) {}
   void runOnOperation() override {
     std::vector<GraphGradient> gradients;
-    if (differentiate(getOperation(), registryOf(&getContext()), request ? *request : asked(), &gradients).failed())
+    if (differentiate(getOperation(), registryOf(&getContext()), request ? *request : asked(), &gradients, texts.get())
+            .failed())
       signalPassFailure();
     made += static_cast<unsigned>(llvm::count_if(gradients, [](const auto &g) { return !g.gradient.empty(); }));
     if (found) *found = std::move(gradients);
@@ -181,11 +187,13 @@ struct AddGradientsPass : impl::AddGradientsBase<AddGradientsPass> {
   }
   std::optional<GradientRequest> request; // without one the options say it
   std::vector<GraphGradient> *found = nullptr;
+  std::shared_ptr<const GraphTexts> texts; // shared: a pass can be cloned
 };
 } // namespace
 
-std::unique_ptr<Pass> createAddGradients(const GradientRequest &request, std::vector<GraphGradient> *made) {
-  return std::make_unique<AddGradientsPass>(request, made);
+std::unique_ptr<Pass> createAddGradients(const GradientRequest &request, std::vector<GraphGradient> *made,
+                                         std::shared_ptr<const GraphTexts> texts) {
+  return std::make_unique<AddGradientsPass>(request, made, std::move(texts));
 }
 
 } // namespace opc

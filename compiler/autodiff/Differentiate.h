@@ -10,10 +10,13 @@
 
 namespace opc {
 
+class GraphTexts;
+
 /// Adds what the request asks for, and lists the gradients in `made`. Types must be inferred. Errors: those of
 /// findLoss, findWanted, generateGradients and addTraining, and OPC0505 when no gradient reaches anything; a tensor
-/// that gets none is a warning, or an error when it was asked for by its name.
+/// that gets none is a warning, or an error when it was asked for by its name. `texts`: null where ops with graphs
+/// have no gradients.
 mlir::LogicalResult differentiate(mlir::ModuleOp module, const Registry &registry, const GradientRequest &request,
-                                  std::vector<GraphGradient> *made);
+                                  std::vector<GraphGradient> *made, const GraphTexts *texts = nullptr);
 
 } // namespace opc

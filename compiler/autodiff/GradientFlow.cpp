@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "GradientFlow.h"
 #include "AttrBridge.h"
+#include "ControlDependence.h"
+#include "ControlOp.h"
 #include "EmitStatus.h"
 #include "GradientGeneration.h"
 #include "Graph.h"
@@ -62,7 +64,38 @@ std::string describeOp(ir::UserOp op) { return ir::opName(op) + " (" + op.getOpT
 
 } // namespace
 
-GradientFlow::GradientFlow(ModuleOp module, ArrayRef<Value> losses, ArrayRef<Value> wanted) {
+/// Adds the results of an op that a gradient may pass to what is active; whether there are any.
+bool GradientFlow::activates(ir::UserOp op, const user_op::OpDef &def) {
+  bool carries = false;
+  const auto add = [&](Value v) { active_.insert(v), carries = true; };
+  if (controlKind(def.name) != ControlKind::kNone) {
+    if (!texts_) return false;
+    const auto &depends = control_[op] = controlDependence(op, *texts_);
+    std::vector<bool> pass(op.getArgs().size());
+    for (auto [k, v] : llvm::enumerate(op.getOuts()))
+      for (auto [j, x] : llvm::enumerate(op.getArgs())) {
+        if (!depends[k][j]) continue;
+        pass[j] = true;
+        if (active_.contains(x)) add(v);
+      }
+    restricted_[op] = std::move(pass);
+    return carries;
+  }
+  for (auto [v, differentiable] : llvm::zip_equal(op.getOuts(), differentiableResults(op, def)))
+    if (differentiable) add(v);
+  return carries;
+}
+
+/// Whether a result on which a loss depends depends on the operand.
+bool GradientFlow::reaches(ir::UserOp op, unsigned operand) const {
+  const auto depends = control_.find(op);
+  for (auto [k, v] : llvm::enumerate(op.getOuts()))
+    if (useful_.contains(v) && (depends == control_.end() || depends->second[k][operand])) return true;
+  return false;
+}
+
+GradientFlow::GradientFlow(ModuleOp module, ArrayRef<Value> losses, ArrayRef<Value> wanted, const GraphTexts *texts)
+    : texts_(texts) {
   active_.insert(wanted.begin(), wanted.end());
   useful_.insert(losses.begin(), losses.end());
   std::vector<ir::UserOp> activeOps;
@@ -78,18 +111,12 @@ GradientFlow::GradientFlow(ModuleOp module, ArrayRef<Value> losses, ArrayRef<Val
       restricted_[op] = std::move(pass);
       if (!open) continue;
     }
-    bool carries = false;
-    for (auto [v, differentiable] : llvm::zip_equal(op.getOuts(), differentiableResults(op, *def)))
-      if (differentiable) {
-        active_.insert(v);
-        carries = true;
-      }
-    if (carries) activeOps.push_back(op);
+    if (activates(op, *def)) activeOps.push_back(op);
   }
   for (ir::UserOp op : llvm::reverse(activeOps)) {
     if (llvm::none_of(op.getOuts(), [&](Value v) { return useful_.contains(v); })) continue;
     for (unsigned i = 0; i < op.getArgs().size(); ++i)
-      if (active_.contains(op.getArgs()[i]) && passes(op, i)) useful_.insert(op.getArgs()[i]);
+      if (active_.contains(op.getArgs()[i]) && passes(op, i) && reaches(op, i)) useful_.insert(op.getArgs()[i]);
     path_.push_back(op);
   }
   std::reverse(path_.begin(), path_.end());
@@ -105,6 +132,7 @@ std::string GradientFlow::blocked(ir::UserOp op, unsigned operand) const {
   if (!def) return "unknown op type";
   if (def->noGrad) return "the op is not differentiable" + (def->noGradReason.empty() ? "" : ": " + def->noGradReason);
   if (!isFloating(op.getArgs()[operand])) return "the operand is not of a floating-point type";
+  if (control_.count(op) && !passes(op, operand)) return "nothing that its graphs make depends on it differentiably";
   if (!passes(op, operand)) return "the op declares that this input takes no gradient";
   if (llvm::none_of(op.getOuts(), isFloating)) return "its results are not of a floating-point type";
   if (llvm::none_of(differentiableResults(op, *def), [](bool carries) { return carries; }))
@@ -221,9 +249,10 @@ FailureOr<std::vector<WantedGradient>> findWanted(ModuleOp module, const std::ve
   return wanted;
 }
 
-std::vector<std::string> explainGradient(ModuleOp module, Value loss, Value tensor, bool *reaches) {
+std::vector<std::string> explainGradient(ModuleOp module, Value loss, Value tensor, const GraphTexts *texts,
+                                         bool *reaches) {
   std::vector<std::string> lines;
-  GradientFlow flow(module, {loss}, {tensor});
+  GradientFlow flow(module, {loss}, {tensor}, texts);
   *reaches = flow.carries(tensor);
   // Shortest way from the tensor to the loss, over all ops; when the gradient flows, over those that carry it.
   llvm::DenseMap<Value, std::pair<Operation *, unsigned>> through; // value -> op that made it on the way, operand used

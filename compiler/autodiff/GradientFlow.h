@@ -11,10 +11,14 @@
 
 namespace opc {
 
+class GraphTexts;
+
 /// The ops that lie between wanted tensors and losses, in the graph's order, and the tensors between them.
 class GradientFlow {
 public:
-  GradientFlow(mlir::ModuleOp module, mlir::ArrayRef<mlir::Value> losses, mlir::ArrayRef<mlir::Value> wanted);
+  /// `texts`: null where ops with graphs carry nothing.
+  GradientFlow(mlir::ModuleOp module, mlir::ArrayRef<mlir::Value> losses, mlir::ArrayRef<mlir::Value> wanted,
+               const GraphTexts *texts);
   /// True when the tensor depends on a wanted one and a loss depends on it, differentiably.
   bool carries(mlir::Value v) const { return active_.contains(v) && useful_.contains(v); }
   /// True when the op lets a gradient through to this operand (its definition may say that it does not).
@@ -24,8 +28,13 @@ public:
   std::string blocked(ir::UserOp op, unsigned operand) const;
 
 private:
+  bool activates(ir::UserOp op, const user_op::OpDef &def);
+  bool reaches(ir::UserOp op, unsigned operand) const;
+
+  const GraphTexts *texts_;
   llvm::DenseSet<mlir::Value> active_, useful_;
   llvm::DenseMap<mlir::Operation *, std::vector<bool>> restricted_; // ops whose definition excludes some operands
+  llvm::DenseMap<mlir::Operation *, std::vector<std::vector<bool>>> control_; // of ops with graphs: result, operand
   std::vector<ir::UserOp> path_;
 };
 

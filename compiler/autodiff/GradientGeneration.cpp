@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "GradientGeneration.h"
 #include "AttrBridge.h"
+#include "ControlGradients.h"
+#include "ControlOp.h"
 #include "DerivedGradient.h"
 #include "EmitStatus.h"
 #include "GradientFlow.h"
@@ -34,8 +36,8 @@ constexpr size_t kMostAddends = 8192; // of one add_n: an op has a limit of tens
 
 class Generator {
 public:
-  Generator(ModuleOp module, const Registry &registry, GradientFlow &flow)
-      : registry_(registry), flow_(flow), build_(module, registry) {}
+  Generator(ModuleOp module, const Registry &registry, GradientFlow &flow, OpGraphs *graphs)
+      : registry_(registry), flow_(flow), build_(module, registry), graphs_(graphs) {}
 
   /// The sum of what has arrived for a value; null when nothing has.
   FailureOr<Value> gradientOf(Value v) {
@@ -88,6 +90,7 @@ private:
   }
   LogicalResult applyRule(ir::UserOp op, const OpDef &def, const user_op::GradDef &grad);
   LogicalResult applyDerived(ir::UserOp op, const OpDef &def);
+  LogicalResult applyControl(ir::UserOp op, ControlKind kind);
   bool wants(Value v) const { return flow_.carries(v); }
   /// Takes the gradient for an operand; checks its type.
   LogicalResult contribute(ir::UserOp op, unsigned operand, const std::string &arg, Value gradient) {
@@ -108,6 +111,7 @@ private:
   const Registry &registry_;
   GradientFlow &flow_;
   GraphBuilder build_;
+  OpGraphs *graphs_;
   llvm::DenseMap<Value, SmallVector<Value, 1>> pending_;
 };
 
@@ -246,6 +250,8 @@ LogicalResult Generator::differentiate(ir::UserOp op) {
   for (auto [i, v] : llvm::enumerate(op.getArgs())) wanted |= wants(v) && flow_.passes(op, static_cast<unsigned>(i));
   if (!any || !wanted) return success();
   const OpDef *def = op.def();
+  if (const ControlKind kind = controlKind(def->name); graphs_ && graphs_->texts && kind != ControlKind::kNone)
+    return applyControl(op, kind);
   if (const user_op::GradDef *grad = registry_.findGrad(def->name)) return applyRule(op, *def, *grad);
   if (def->scalar) return applyDerived(op, *def);
   emitStatus(op,
@@ -285,6 +291,18 @@ LogicalResult Generator::applyRule(ir::UserOp op, const OpDef &def, const user_o
   }
   // The rules of the built-in ops are tested against differences; there an unbound input is one whose gradient is zero.
   return host.settle(def.origin.library != "built-in", rule);
+}
+
+LogicalResult Generator::applyControl(ir::UserOp op, ControlKind kind) {
+  const ControlHost host{
+      build_, *graphs_,
+      [this](Value v) { // one: differentiate() has added them up
+        auto arrived = pending_.find(v);
+        return arrived == pending_.end() ? Value() : arrived->second[0];
+      },
+      [this, op](unsigned operand) mutable { return wants(op.getArgs()[operand]) && flow_.passes(op, operand); },
+      [this, op](unsigned operand, Value gradient) { return contribute(op, operand, "in", gradient); }};
+  return kind == ControlKind::kIf ? differentiateIf(op, host) : differentiateLoop(op, host);
 }
 
 LogicalResult Generator::applyDerived(ir::UserOp op, const OpDef &def) {
@@ -335,11 +353,11 @@ LogicalResult Generator::applyDerived(ir::UserOp op, const OpDef &def) {
 FailureOr<std::vector<GeneratedGradient>> generateGradients(ModuleOp module, const Registry &registry,
                                                             ArrayRef<Value> losses,
                                                             const std::vector<WantedGradient> &wanted,
-                                                            ArrayRef<Value> seeds) {
+                                                            ArrayRef<Value> seeds, OpGraphs *graphs) {
   SmallVector<Value> roots;
   for (const WantedGradient &w : wanted) roots.push_back(w.tensor);
-  GradientFlow flow(module, losses, roots);
-  Generator generator(module, registry, flow);
+  GradientFlow flow(module, losses, roots, graphs ? graphs->texts : nullptr);
+  Generator generator(module, registry, flow, graphs);
   for (auto [i, loss] : llvm::enumerate(losses))
     if (flow.carries(loss) && failed(generator.seed(loss, seeds.empty() ? Value() : seeds[i]))) return failure();
   // Ops in reverse; the list is taken first because generation appends to the block. An op that fails leaves its

@@ -32,6 +32,9 @@ mlir::Value findLoss(mlir::ModuleOp module, const std::string &name);
 /// variables. Each glob must match something (OPC0503).
 mlir::FailureOr<std::vector<WantedGradient>> findWanted(mlir::ModuleOp module, const std::vector<std::string> &globs);
 
+struct OpGraphs;
+class GraphTexts;
+
 /// Whether an op of the graph writes the variable (moving statistics): such a one is not trained.
 bool isWritten(mlir::Value variable);
 
@@ -40,15 +43,18 @@ bool isWritten(mlir::Value variable);
 /// that are NoGrad() stop gradients. Several contributions meet in an add_n. Backward ops carry their forward op's
 /// source position and "calculation_pass_name: backward_pass". Types must be inferred. `seed`: the gradient of the
 /// losses; null for ones. Time is linear in the number of ops on the paths. Errors: OPC0501 no rule, OPC0504 a rule
-/// that does not do what it must.
+/// that does not do what it must. With `graphs` ops with graphs (if, loop) have gradients, too; joinTwins() follows
+/// when nobody looks at the values any more.
 mlir::FailureOr<std::vector<GeneratedGradient>> generateGradients(mlir::ModuleOp module, const Registry &registry,
                                                                   mlir::ArrayRef<mlir::Value> losses,
                                                                   const std::vector<WantedGradient> &wanted,
-                                                                  mlir::ArrayRef<mlir::Value> seeds = {});
+                                                                  mlir::ArrayRef<mlir::Value> seeds = {},
+                                                                  OpGraphs *graphs = nullptr);
 
 /// One line for each step: the path on which the gradient of `loss` reaches the tensor, or the ops at which it stops
 /// and why. `reaches` says which.
-std::vector<std::string> explainGradient(mlir::ModuleOp module, mlir::Value loss, mlir::Value tensor, bool *reaches);
+std::vector<std::string> explainGradient(mlir::ModuleOp module, mlir::Value loss, mlir::Value tensor,
+                                         const GraphTexts *texts, bool *reaches);
 
 /// Removes the forward ops: what the backward ops read of them becomes inputs, named after their tensors with "." for
 /// "/" ("fc1.out_0"). Graph outputs whose tensor is made by a forward op go.

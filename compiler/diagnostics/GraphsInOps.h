@@ -9,7 +9,7 @@ namespace opc {
 enum class GraphsInOps : uint8_t {
   kAll,
   kLoops, // both branches of an If are computed: whoever looks at every tensor finds those of both
-  kNone,  // turns are written out, too: gradients, several devices, GPUs and sizes in a range know no such ops
+  kNone,  // turns are written out, too: several devices, GPUs and sizes in a range know no such ops
 };
 
 } // namespace opc

@@ -231,9 +231,15 @@ private:
       return false;
     }
     if (graph_.options.floatsAs != kInvalidDataType)
-      for (auto &a : node->user.attrs)
+      for (auto &a : node->user.attrs) {
         if (const auto *dtype = a.second.get<DataType>(); dtype && IsFloatingDataType(*dtype))
           a.second = AttrValue(graph_.options.floatsAs);
+        if (const auto *list = a.second.get<std::vector<DataType>>()) {
+          std::vector<DataType> types = *list;
+          std::replace_if(types.begin(), types.end(), IsFloatingDataType, graph_.options.floatsAs);
+          a.second = AttrValue(types);
+        }
+      }
     for (const auto &b : node->user.inputs) node->reads.insert(node->reads.end(), b.tensors.begin(), b.tensors.end());
     for (const auto &b : node->user.outputs) node->makes.insert(node->makes.end(), b.tensors.begin(), b.tensors.end());
     return true;

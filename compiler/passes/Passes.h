@@ -15,6 +15,8 @@
 
 namespace opc {
 
+class GraphTexts;
+
 #define GEN_PASS_DECL
 #include "Passes.h.inc"
 
@@ -27,7 +29,9 @@ inline const Registry &registryOf(mlir::MLIRContext *context) {
 std::unique_ptr<mlir::Pass> createPruneGraph(const GraphCut &cut);
 std::unique_ptr<mlir::Pass> createCastOps(const std::vector<CastRequest> &requests);
 std::unique_ptr<mlir::Pass> createCutGraph(const GraphCut &cut);
-std::unique_ptr<mlir::Pass> createAddGradients(const GradientRequest &request, std::vector<GraphGradient> *made);
+/// `texts`: null where ops with graphs (if, loop) have no gradients.
+std::unique_ptr<mlir::Pass> createAddGradients(const GradientRequest &request, std::vector<GraphGradient> *made,
+                                               std::shared_ptr<const GraphTexts> texts);
 std::unique_ptr<mlir::Pass> createPlaceOps(const MeshRequest &request);
 std::unique_ptr<mlir::Pass> createAssignSignatures(const MeshRequest &request, MeshFacts *facts);
 std::unique_ptr<mlir::Pass> createInsertBoxing(const MeshRequest &request);

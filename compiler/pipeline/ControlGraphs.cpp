@@ -5,10 +5,14 @@
 #include "ControlOp.h"
 #include "EmitStatus.h"
 #include "Graph.h"
+#include "GraphEmitter.h"
 #include "GraphFile.h"
+#include "Importer.h"
 #include "Locations.h"
 #include "ModelSource.h"
+#include "Passes.h"
 #include "PlanFile.h"
+#include "ShapeInference.h"
 
 using namespace mlir;
 
@@ -36,6 +40,7 @@ CompileOptions optionsOf(const CompileOptions &whole) {
   options.regions = whole.regions;
   options.inPlace = whole.inPlace;
   options.verifyEach = whole.verifyEach;
+  options.floatsAs = whole.floatsAs;
   return options;
 }
 
@@ -90,14 +95,53 @@ std::string compileOne(ir::UserOp op, const std::string &text, const Registry &r
   return "";
 }
 
+class ControlTexts final : public GraphTexts {
+public:
+  ControlTexts(uint64_t maxBytes, DataType floatsAs) : maxBytes_(maxBytes) { importing_.floatsAs = floatsAs; }
+
+  OwningOpRef<ModuleOp> read(ir::UserOp op, const std::string &text) const override {
+    std::vector<Diagnostic> found;
+    const Registry &registry = registryOf(op.getContext());
+    auto file = readGraphFile(ir::readLocation(op.getLoc()).file, text, maxBytes_, &found);
+    if (file) file->keepsInterface = true;
+    OwningOpRef<ModuleOp> module;
+    const ScopedDiagnosticHandler errorsAlone(op.getContext(), [](mlir::Diagnostic &d) {
+      return success(d.getSeverity() != DiagnosticSeverity::Error); // a graph is read again and again
+    });
+    if (file) module = GraphImport(op.getContext(), registry, std::move(file), importing_, &found).module();
+    if (module && succeeded(inferShapes(*module, registry))) return module;
+    for (const Diagnostic &d : found)
+      if (d.severity == Severity::kError)
+        emitFinding(op.getLoc(), d.code,
+                    "op " + ir::opName(op) + " (" + op.getOpType().str() + "): in its graph: " + d.message, d.help);
+    return nullptr;
+  }
+
+  std::string write(ir::UserOp op, ModuleOp module) const override {
+    graph::Job job;
+    std::string error;
+    if (toGraph(module, &job, &error)) return canonicalText(job);
+    emitFinding(op.getLoc(), "OPC0112",
+                "op " + ir::opName(op) + " (" + op.getOpType().str() + "): in the graph of its gradient: " + error);
+    return "";
+  }
+
+private:
+  const uint64_t maxBytes_;
+  ImportOptions importing_;
+};
+
 } // namespace
 
+std::shared_ptr<const GraphTexts> controlTexts(const CompileOptions &options) {
+  return std::make_shared<ControlTexts>(options.maxGraphBytes, options.floatsAs);
+}
+
 bool checkControl(ModuleOp module, const CompileOptions &options) {
-  const char *where = options.mesh                           ? "several devices"
-                      : !options.sizes.empty()               ? "sizes in a range"
-                      : options.device != "cpu"              ? "a GPU"
-                      : options.floatsAs != kInvalidDataType ? "another element type"
-                                                             : nullptr;
+  const char *where = options.mesh              ? "several devices"
+                      : !options.sizes.empty()  ? "sizes in a range"
+                      : options.device != "cpu" ? "a GPU"
+                                                : nullptr;
   if (!where) return true;
   for (auto op : graphBlock(module).getOps<ir::UserOp>()) {
     if (controlKind(op.getOpType().str()) == ControlKind::kNone) continue;

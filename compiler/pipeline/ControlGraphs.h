@@ -3,11 +3,13 @@
 #pragma once
 
 #include "Diagnostic.h"
+#include "GraphTexts.h"
 #include "Pipeline.h"
 #include "PlanEmitter.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,9 @@ namespace opc {
 
 /// Whether such ops can be run where the options say: on one CPU with fixed shapes (OPC0416).
 bool checkControl(mlir::ModuleOp module, const CompileOptions &options);
+
+/// How passes read and write such ops' graphs.
+std::shared_ptr<const GraphTexts> controlTexts(const CompileOptions &options);
 
 /// Compiles every graph of the module's ops as a graph of its own, whose inputs and outputs must be those of the op
 /// (OPC0826). `name` is the graph's. False when one has an error; what was found is added to `findings`, or reported.

@@ -45,9 +45,7 @@ std::optional<ModelSource> readModel(const std::string &name, const SharedBytes 
 }
 
 GraphsInOps graphsInOps(const CompileOptions &options) {
-  if (options.gradient || options.mesh || !options.sizes.empty() || options.device != "cpu" ||
-      options.floatsAs != kInvalidDataType)
-    return GraphsInOps::kNone;
+  if (options.mesh || !options.sizes.empty() || options.device != "cpu") return GraphsInOps::kNone;
   return options.regions || options.keepsBranches ? GraphsInOps::kAll : GraphsInOps::kLoops;
 }
 

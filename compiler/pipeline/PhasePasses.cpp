@@ -3,6 +3,7 @@
 #include "PhasePasses.h"
 
 #include "AssignDevices.h"
+#include "ControlGraphs.h"
 #include "DeviceText.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -30,7 +31,7 @@ void populatePhase(Phase phase, OpPassManager &passes, const CompileOptions &opt
   case Phase::kGrad:
     if (!options.gradient) return;
     passes.addPass(createDropTrainConf());
-    passes.addPass(createAddGradients(*options.gradient, facts ? &facts->gradients : nullptr));
+    passes.addPass(createAddGradients(*options.gradient, facts ? &facts->gradients : nullptr, controlTexts(options)));
     return;
   case Phase::kSimplify:
     passes.addPass(createRequireOutputs());

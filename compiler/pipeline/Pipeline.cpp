@@ -568,11 +568,12 @@ std::vector<std::string> Pipeline::explainGradient(const std::string &loss, cons
   Value from = findLoss(*impl_->module, loss);
   auto wanted = findWanted(*impl_->module, {tensor});
   std::vector<std::string> lines;
+  const auto texts = controlTexts(impl_->options);
   *reaches = true;
   if (from && succeeded(wanted))
     for (const WantedGradient &w : *wanted) {
       bool one = false;
-      for (std::string &line : opc::explainGradient(*impl_->module, from, w.tensor, &one))
+      for (std::string &line : opc::explainGradient(*impl_->module, from, w.tensor, texts.get(), &one))
         lines.push_back(std::move(line));
       *reaches &= one;
     }

@@ -40,6 +40,10 @@ LoopParts loopParts(const OpInstance &op) {
   parts.sequences = number("sequences");
   parts.captures = op.inputDescs().size() - LoopParts::kFirst - parts.states - parts.sequences;
   parts.rows = op.outputDescs().size() - parts.states;
+  const auto isSet = [&](const char *attr) { return *op.conf().attrs.at(attr).get<bool>(); };
+  parts.isPartial = isSet("partial");
+  parts.isReverse = isSet("reverse");
+  if (const size_t most = number("most")) parts.length = static_cast<int64_t>(most);
   const auto fits = [&](const TensorDesc &d) {
     parts.length = parts.length < 0 ? d.shape().At(0) : std::min(parts.length, d.shape().At(0));
   };

@@ -30,8 +30,9 @@ ControlPorts controlPorts(const OpInstance &op);
 struct LoopParts {
   static constexpr size_t kTurns = 0, kCondition = 1, kFirst = 2;
   size_t states = 0, sequences = 0, captures = 0, rows = 0;
-  /// Turns that its sequences and rows have room for; -1: they have none.
+  /// Turns that its sequences and rows have room for, and `most` allows; -1: nothing bounds them.
   int64_t length = -1;
+  bool isPartial = false, isReverse = false;
 };
 LoopParts loopParts(const OpInstance &op);
 

@@ -9,7 +9,9 @@
 
 #include "opc/PackedInputs.h"
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace opc::runtime {
 namespace {
@@ -83,7 +85,11 @@ public:
       in_.push_back(ctx->In(arg, index).raw_dptr());
       isConstant_.push_back(ctx->isConstant(arg, index));
     }
-    for (const auto &[arg, index] : ctx->outputs()) out_.push_back(ctx->Out(arg, index).mut_raw_dptr());
+    for (const auto &[arg, index] : ctx->outputs()) {
+      const Shape &shape = ctx->Out(arg, index).shape();
+      out_.push_back(ctx->Out(arg, index).mut_raw_dptr());
+      lengths_.push_back(shape.NumAxes() ? shape.At(0) : 0);
+    }
   }
   virtual Status bind(ControlGraphs &graphs, DeviceCtx *ctx) = 0;
   virtual Status execute(DeviceCtx *ctx) = 0;
@@ -93,6 +99,7 @@ protected:
   std::vector<const void *> in_; // of the task
   std::vector<bool> isConstant_;
   std::vector<void *> out_;
+  std::vector<int64_t> lengths_; // of the outputs' first axes
 };
 
 class BoundIf final : public BoundControl {
@@ -159,10 +166,16 @@ public:
     bool goesOn = *static_cast<const char *>(in_[LoopParts::kCondition]);
     int64_t done = 0;
     for (; done < turns && goesOn; ++done) {
-      if (Status s = turn(ctx, done, &goesOn); !s.isOk())
-        return Status(s.code(), s.id(), s.message() + " (in turn " + std::to_string(done) + " of the loop)")
+      const int64_t number = parts_.isReverse ? turns - 1 - done : done;
+      if (Status s = turn(ctx, number, &goesOn); !s.isOk())
+        return Status(s.code(), s.id(), s.message() + " (in turn " + std::to_string(number) + " of the loop)")
             .withHelp(s.help())
             .withContext(s.context());
+    }
+    if (parts_.isPartial) {
+      clear(std::max<int64_t>(turns, 0), std::numeric_limits<int64_t>::max());
+      if (done < turns) clear(parts_.isReverse ? 0 : done, parts_.isReverse ? turns - done : turns);
+      return Status::ok();
     }
     if (parts_.rows && done != parts_.length)
       return Status(StatusCode::kExecution, "OPC0601",
@@ -172,6 +185,17 @@ public:
   }
 
 private:
+  /// The rows from `first` up to `end` are those of no turn.
+  void clear(int64_t first, int64_t end) {
+    for (size_t k = 0; k < parts_.rows; ++k) {
+      const uint64_t bytes = graph_->outputBytes(1 + parts_.states + k);
+      const int64_t stop = std::min(end, lengths_[parts_.states + k]);
+      if (first < stop && bytes)
+        std::memset(static_cast<char *>(out_[parts_.states + k]) + static_cast<uint64_t>(first) * bytes, 0,
+                    static_cast<uint64_t>(stop - first) * bytes);
+    }
+  }
+
   Status turn(DeviceCtx *ctx, int64_t number, bool *goesOn) {
     *static_cast<int64_t *>(graph_->input(0)) = number;
     for (size_t k = 0; k < parts_.sequences; ++k) {

@@ -166,7 +166,7 @@ std::optional<std::vector<Term>> loopInOp(Conversion &c, const Graph &graph, con
 std::optional<std::vector<Term>> loopNodeInOp(Conversion &c, const Graph &graph, const std::vector<Term> &state,
                                               size_t rows, std::string *fault) {
   if (!c.inliner().mayKeepTurns()) {
-    *fault = "gradients, several devices, GPUs and sizes in a range have it written out";
+    *fault = "several devices, GPUs and sizes in a range have it written out";
     return std::nullopt;
   }
   if (state.empty() && rows == 0) return std::nullopt;
@@ -259,7 +259,7 @@ std::vector<Term> scanInOp(Conversion &c, const Graph &graph, const std::vector<
   }
   loop.turns = c.constant({*loop.length}, Shape());
   loop.condition = c.scalar(kBool, 1);
-  std::string fault = "gradients, several devices, GPUs and sizes in a range have it written out";
+  std::string fault = "several devices, GPUs and sizes in a range have it written out";
   auto results = c.inliner().mayKeepTurns() ? loopInOp(c, graph, loop, &fault) : std::nullopt;
   if (!results)
     c.unsupported("a scan of more than " + std::to_string(kMostTurns) + " turns, as it cannot be an op with a graph (" +

@@ -17,7 +17,9 @@ constexpr char kLoopDoc[] =
     "many as states says, are what the turn before has left, the next (sequences) are cut along their first axis, an "
     "element for each turn, and the rest is the same in all turns. It makes whether to go on (bool), the states, and "
     "what a turn adds to each of the results of row_dtypes and row_shapes, which have as many elements on their first "
-    "axis as there are turns.";
+    "axis as there are turns. partial: there may be fewer turns than elements, and those of no turn are zeros. reverse: "
+    "turns are numbered from turns - 1 down to 0, and each has the elements of its number. most, unless it is 0: there "
+    "are at most so many turns.";
 
 /// A tensor of one element of a type.
 Maybe<void> isOne(InferContext *ctx, const char *arg, DataType type) {
@@ -52,6 +54,8 @@ Maybe<void> inferLoop(InferContext *ctx) {
   if (states < 0 || sequences < 0 || states > inputs || sequences > inputs - states || states > outputs)
     return Error::ShapeMismatch() << "states is " << states << " and sequences " << sequences << " of " << inputs
                                   << " inputs and " << outputs << " outputs";
+  if (ctx->Attr<int64_t>("most") < 0)
+    return Error::ShapeMismatch() << "most is " << ctx->Attr<int64_t>("most") << ", expected a number of turns";
   for (int32_t k = 0; k < states; ++k) ctx->Out("out", k) = ctx->In("in", k);
   JUST(setListed(ctx, static_cast<int32_t>(states), "row_dtypes", "row_shapes"));
   const auto hasAxis = [](const char *what, int32_t k, const TensorDesc &d) -> Maybe<void> {
@@ -71,6 +75,12 @@ public:
   }
 };
 
+/// A rule sees one op; that of an op with graphs is made of the rules of their ops (compiler/autodiff).
+Maybe<void> needsGraphs(BackwardOpConfContext *ctx) {
+  return Error("OPC0504") << "an op with graphs is differentiated by the compilation of the whole graph: opc compile, "
+                             "opc grad, opc run";
+}
+
 } // namespace
 
 REGISTER_USER_OP("if")
@@ -84,8 +94,9 @@ REGISTER_USER_OP("if")
     .SetTensorDescInferFn(inferIf)
     .Kernel<ControlKernel>()
     .Pure()
-    .NoGrad("a run decides which graph is computed; opc grad computes both branches of an ONNX model's If")
     .Doc(kIfDoc);
+
+REGISTER_USER_OP_GRAD("if").SetBackwardOpConfGenFn(needsGraphs);
 
 REGISTER_USER_OP("loop")
     .Input("turns")
@@ -97,11 +108,14 @@ REGISTER_USER_OP("loop")
     .Attr<int64_t>("sequences", 0)
     .Attr<std::vector<DataType>>("row_dtypes")
     .Attr<std::vector<Shape>>("row_shapes")
+    .Attr<bool>("partial", false)
+    .Attr<bool>("reverse", false)
+    .Attr<int64_t>("most", 0)
     .SetTensorDescInferFn(inferLoop)
     .Kernel<ControlKernel>()
     .Pure()
-    .NoGrad(
-        "a run decides how many turns there are; an ONNX model's loops of known turns are written out for gradients")
     .Doc(kLoopDoc);
+
+REGISTER_USER_OP_GRAD("loop").SetBackwardOpConfGenFn(needsGraphs);
 
 } // namespace opc::ops
