@@ -309,6 +309,27 @@ Status TaskGraph::fillRegister(uint32_t reg) {
   return Status::ok();
 }
 
+/// A stream's tasks as they run; but those that read the largest values that are still to be written come first, and
+/// the largest of them before the others: while it is packed it is in memory twice, beside what has been packed by
+/// then.
+std::vector<uint32_t> TaskGraph::bindingOrder(const std::vector<uint32_t> &tasks) const {
+  if (!releasesPacked_ || fills_.empty()) return tasks;
+  constexpr uint64_t kLarge = 16 << 20;
+  auto unwritten = [&](uint32_t index) {
+    uint64_t most = 0;
+    for (uint32_t t : model_.tasks[index].inputs)
+      if (const uint32_t reg = model_.tensors[t].reg; fills_.count(reg))
+        most = std::max(most, model_.registers[reg].bytes);
+    return most < kLarge ? 0 : most;
+  };
+  std::vector<std::pair<uint64_t, uint32_t>> sized;
+  for (uint32_t index : tasks) sized.emplace_back(unwritten(index), index);
+  std::stable_sort(sized.begin(), sized.end(), [](const auto &a, const auto &b) { return a.first > b.first; });
+  std::vector<uint32_t> order;
+  for (const auto &[bytes, index] : sized) order.push_back(index);
+  return order;
+}
+
 Status TaskGraph::bind() {
   if (releasesPacked_ && unpackedReads_.empty()) countReads();
   kernels_.resize(model_.tasks.size());
@@ -316,7 +337,7 @@ Status TaskGraph::bind() {
   boxings_.resize(model_.tasks.size());
   for (size_t s = 0; s < model_.streams.size(); ++s) {
     lanes_[s].stream->enter();
-    for (uint32_t index : model_.streams[s].tasks) {
+    for (uint32_t index : bindingOrder(model_.streams[s].tasks)) {
       if (model_.tasks[index].isBoxing() && !boxings_[index])
         if (Status status = bindBoxing(index, static_cast<int>(s)); !status.isOk())
           return std::move(status).withContext("preparing " + model_.describe(index));

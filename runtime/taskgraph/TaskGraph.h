@@ -165,6 +165,7 @@ private:
   Status bindTask(uint32_t index, Stream &stream);
   Status bindBoxing(uint32_t index, int channel);
   Status takeScratch();
+  std::vector<uint32_t> bindingOrder(const std::vector<uint32_t> &tasks) const;
   void countReads();
   void notePacked(const ModelTask &task);
   void buildLanes(const std::vector<CrossEdge> &edges);

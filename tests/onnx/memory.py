@@ -79,14 +79,28 @@ class Memory(unittest.TestCase):
             more = self.run_peak(name, "x.npy") - base
             np.testing.assert_allclose(np.load(self.path("y.npy")), self.expected(), rtol=0, atol=1e-5)
             # As the kernels have packed them, and one of the eight as the file has it.
-            self.assertLess(more, 1.25 * self.bytes + 4 * MIB, f"{name}: {more / MIB:.1f} MiB")
+            self.assertLess(more, 1.12 * self.bytes + 4 * MIB, f"{name}: {more / MIB:.1f} MiB")
             self.assertGreater(more, 0.6 * self.bytes, name) # the small model's peak is that of its compilation
+
+    def test_the_largest_is_packed_first(self):
+        """As language models end: by then the others would be beside it and its packed form."""
+        wide = np.random.default_rng(4).random((self.width, LAYERS * self.width), np.float32) - 0.5
+        nodes = [m.node("MatMul", [f"h{LAYERS}", "wide"], ["y"])]
+        for k in range(LAYERS):
+            nodes += [m.node("MatMul", [f"h{k}" if k else "x", f"w{k}"], [f"p{k}"]), m.node("Tanh", [f"p{k}"], [f"h{k + 1}"])]
+        kept = [m.tensor(f"w{k}", w) for k, w in enumerate(self.weights)] + [m.tensor("wide", wide)]
+        self.write("wide.onnx", m.model(m.graph(nodes, [m.value("x", (1, self.width))], [m.value("y", (1, wide.shape[1]))], kept)))
+        self.addCleanup(os.unlink, self.path("wide.onnx"))
+        base = self.run_peak("small.onnx", "x16.npy")
+        more = self.peak("run", "wide.onnx", "--input", "x=@x.npy", "--output", "y=y.npy", "--print", "none", "--quiet", "-j", "1") - base
+        np.testing.assert_allclose(np.load(self.path("y.npy")), self.expected() @ wide.astype(np.float64), rtol=0, atol=2e-4)
+        self.assertLess(more, 1.1 * (self.bytes + wide.nbytes) + 4 * MIB, f"{more / MIB:.1f} MiB for {(self.bytes + wide.nbytes) / MIB:.1f}")
 
     def test_an_import_leaves_them_in_the_file(self):
         base = self.peak("show", "small.onnx")
         for name in ("inline.onnx", "beside.onnx"):
             more = self.peak("show", name) - base
-            self.assertLess(more, 0.2 * self.bytes, f"{name}: {more / MIB:.1f} MiB")
+            self.assertLess(more, 0.1 * self.bytes, f"{name}: {more / MIB:.1f} MiB")
 
     def test_whoever_looks_again_finds_them(self):
         """Captures, a reference and other weights need the values that the kernels have packed."""

@@ -25,12 +25,15 @@ public:
     whole_.bytes = {begin, static_cast<size_t>(end - begin)};
   }
   void read(const StoredTensor &value, void *to) {
-    constexpr size_t kAround = 2 << 20, kMost = 8 << 20;
-    std::memcpy(to, value.bytes.data(), value.bytes.size());
-    inMemory_ += value.bytes.size() + kAround;
-    if (inMemory_ < kMost) return;
-    letGo(whole_);
-    inMemory_ = 0;
+    constexpr size_t kAround = 2 << 20, kPiece = 2 << 20, kMost = 8 << 20;
+    for (size_t at = 0; at < value.bytes.size(); at += kPiece) {
+      const std::string_view piece = value.bytes.substr(at, kPiece);
+      std::memcpy(static_cast<char *>(to) + at, piece.data(), piece.size());
+      inMemory_ += piece.size() + (at == 0 ? kAround : 0);
+      if (inMemory_ < kMost) continue;
+      letGo(whole_);
+      inMemory_ = 0;
+    }
   }
 
 private:
