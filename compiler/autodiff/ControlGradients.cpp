@@ -323,6 +323,37 @@ private:
   }
 
   FailureOr<Turns> keepStates(const Numbers &kept, int64_t bound, Turns turns) {
+    const bool isCounted = !turns.count;
+    auto twin = llvm::find_if(host_.graphs.twins, [&](const LoopTwin &t) {
+      return t.loop == op_ && t.kept == kept && t.isCounted == isCounted;
+    });
+    ir::UserOp keeping; // a gradient of a gradient needs the same
+    if (twin == host_.graphs.twins.end()) {
+      auto made = makeTwin(kept, isCounted, bound);
+      if (failed(made)) return failure();
+      keeping = *made;
+    } else {
+      keeping = twin->keeping;
+    }
+    const auto first = static_cast<unsigned>(op_.getOuts().size());
+    for (size_t k = 0; k < kept.size(); ++k) turns.rows.push_back(keeping.getOuts()[first + static_cast<unsigned>(k)]);
+    if (!isCounted) return turns;
+    // Ones of the turns that were made, and zeros.
+    OpConf sum{ir::opName(op_) + "_grad_turns",
+               "reduce_sum",
+               {bindTensor("input_tensor", host_.build.nameOf(keeping.getOuts().back()))},
+               {},
+               {}};
+    sum.attrs["axis"] = AttrValue(std::vector<int32_t>{0});
+    sum.attrs["keepdims"] = AttrValue(false);
+    auto count = addOne(host_, op_, std::move(sum));
+    if (failed(count)) return failure();
+    turns.count = *count;
+    return turns;
+  }
+
+  /// The same loop with more rows: the states before each turn, and ones.
+  FailureOr<ir::UserOp> makeTwin(const Numbers &kept, bool isCounted, int64_t bound) {
     auto graph = OpGraph::read(op_, graphAttr(), host_.build.registry(), *host_.graphs.texts);
     if (!graph) return failure();
     OpConf conf = ir::toOpConf(op_);
@@ -342,7 +373,7 @@ private:
       rows.push_back({Shape(dims), desc.data_type()});
     };
     for (size_t j : kept) keep(graph->input(j));
-    if (!turns.count) keep(graph->addInteger({Shape(), kInt64}, 1));
+    if (isCounted) keep(graph->addInteger({Shape(), kInt64}, 1));
     graph->setOutputs(outputs);
     Numbers all(graph->inputs());
     for (size_t j = 0; j < all.size(); ++j) all[j] = j;
@@ -356,22 +387,8 @@ private:
     host_.build.role = role;
     if (failed(keeping)) return failure();
     (*keeping)->moveAfter(op_);
-    host_.graphs.twins.push_back({op_, *keeping});
-    const auto first = static_cast<unsigned>(op_.getOuts().size());
-    for (size_t k = 0; k < kept.size(); ++k) turns.rows.push_back(keeping->getOuts()[first + static_cast<unsigned>(k)]);
-    if (turns.count) return turns;
-    // Ones of the turns that were made, and zeros.
-    OpConf sum{ir::opName(op_) + "_grad_turns",
-               "reduce_sum",
-               {bindTensor("input_tensor", host_.build.nameOf(keeping->getOuts().back()))},
-               {},
-               {}};
-    sum.attrs["axis"] = AttrValue(std::vector<int32_t>{0});
-    sum.attrs["keepdims"] = AttrValue(false);
-    auto count = addOne(host_, op_, std::move(sum));
-    if (failed(count)) return failure();
-    turns.count = *count;
-    return turns;
+    host_.graphs.twins.push_back({op_, *keeping, kept, isCounted});
+    return *keeping;
   }
 
   static constexpr int64_t kMostKeptTurns = int64_t{1} << 24;

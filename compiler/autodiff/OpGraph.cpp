@@ -59,12 +59,14 @@ std::optional<int64_t> knownInteger(Value v, const Registry &registry) {
 }
 
 void joinTwins(OpGraphs *graphs) {
+  llvm::SmallDenseSet<Operation *> joined;
   for (const LoopTwin &twin : graphs->twins) {
+    if (!joined.insert(twin.loop).second) continue;
     ir::UserOp loop = twin.loop, keeping = twin.keeping;
     for (auto [from, to] : llvm::zip(loop.getOuts(), keeping.getOuts())) from.replaceAllUsesWith(to); // there are more
     keeping->setLoc(loop.getLoc());
-    loop.erase();
   }
+  for (Operation *op : joined) op->erase();
   graphs->twins.clear();
 }
 

@@ -13,6 +13,8 @@ namespace opc {
 /// A loop, and the one that computes the same and keeps what the backward loop reads.
 struct LoopTwin {
   ir::UserOp loop, keeping;
+  std::vector<size_t> kept; // inputs of the graph
+  bool isCounted = false;   // a row of ones is behind them
 };
 
 /// What gradients of ops with graphs need, and leave.
@@ -21,7 +23,8 @@ struct OpGraphs {
   std::vector<LoopTwin> twins;
 };
 
-/// The loops that keep more take the place, and the names, of the others. No value of those must be looked at after.
+/// The loops that keep more take the place, and the names, of the others; of several for one the first. No value of
+/// those must be looked at after.
 void joinTwins(OpGraphs *graphs);
 
 /// The value of a small tensor that follows from constants, as an integer; nothing where a run decides.

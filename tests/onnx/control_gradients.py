@@ -415,6 +415,23 @@ class Loops(Gradients):
         for stop in (0, 2, 100):
             self.compare({"x": draw(7), "stop": np.array(stop)}, wrt, reference, w)
 
+    def test_the_second_order_at_once(self):
+        """Both orders read the states that one loop keeps."""
+        w = {k: weights(1)[k] for k in "as"}
+        self.file("model.onnx", self.until(w, 4))
+        self.ok(OPC, "grad", "model.onnx", "--loss", "loss", "--wrt", "x", "--order", "2", "-o", "g.pbtxt", "--weights-out", "w.safetensors")
+        self.ok(OPC, "compile", "g.pbtxt", "-o", "g.plan")
+        x = draw(8) / 2
+        for limit in (-1000.0, 1e9):
+            t = {**{k: torch.tensor(v) for k, v in w.items()}, "x": torch.tensor(x, requires_grad=True), "limit": torch.tensor(limit)}
+            (first,) = torch.autograd.grad(self.walk(t, 4)[0], t["x"], create_graph=True)
+            (second,) = torch.autograd.grad(first.sum(), t["x"])
+            self.ok(OPC, "run", "g.plan", "--print", "none", "--weights", "w.safetensors", "--partial-weights", "--input", "x=" + self.array("x.npy", x),
+                    "--input", f"limit={limit}", "--outputs", "g.npz")
+            made = np.load(self.path("g.npz"))
+            np.testing.assert_allclose(made["x.grad"], first.detach().numpy(), rtol=2e-4, atol=2e-5)
+            np.testing.assert_allclose(made["x.grad.grad"], second.numpy(), rtol=5e-4, atol=5e-5)
+
     def test_second_derivatives(self):
         w = {k: weights(1)[k] for k in "as"}
         self.file("model.onnx", self.until(w, 4))
@@ -422,6 +439,89 @@ class Loops(Gradients):
         for limit in ("-1000", "1e9"):
             self.ok(OPC, "grad", "first.pbtxt", "--loss", "x.grad", "--wrt", "x", "--wrt", "a", "--check", "--weights", "w.safetensors", "--partial-weights",
                     "--input", "limit=" + limit)
+
+
+class Kinds(Gradients):
+    """What the gradient's loops rely on, and what goes with it. Expected values are formulas."""
+
+    def loops(self, changes, count, rows):
+        """Five turns of h = 2 h, with the elements of z and rows h + e, as a graph file with other attributes."""
+        step = m.graph([m.node("Add", ["h", "h"], ["h_out"]), m.node("Add", ["h", "e"], ["row"])], [m.value("h", (2,)), m.value("e", (2,))],
+                       [m.value("h_out"), m.value("row")])
+        data = model([m.node("Scan", ["x", "z"], ["y", "rows"], num_scan_inputs=1, body=step)], [m.value("x", (2,)), m.value("z", (4097, 2))], {}, ("y", "rows"))
+        self.file("model.onnx", data)
+        self.ok(OPC, "compile", "model.onnx", "--to", "shape", "--emit", "pbtxt", "-o", "l.pbtxt")
+        with open(self.path("l.pbtxt"), encoding="utf-8") as f:
+            text = f.read()
+        for old, new in [(f'attr {{ key: "integer_value" value {{ at_int64: 4097 }} }}', f'attr {{ key: "integer_value" value {{ at_int64: {count} }} }}'), *changes]:
+            self.assertEqual(text.count(old), 1, text)
+            text = text.replace(old, new)
+        self.file("changed.pbtxt", text.encode())
+        z = np.arange(2 * 4097, dtype=F32).reshape(4097, 2)
+        done = self.opc("run", "changed.pbtxt", "--print", "none", "--input", "x=1", "--input", "z=" + self.array("z.npy", z), "--outputs", "l.npz")
+        if done.returncode:
+            return done.stderr
+        made = np.load(self.path("l.npz"))
+        want = np.zeros((4097, 2))
+        for number, before in rows.items():
+            want[number] = z[number] + before
+        np.testing.assert_array_equal(made["rows"], want)
+        np.testing.assert_array_equal(made["y"], np.full(2, 2.0 ** max(count, 0)))
+        return ""
+
+    def test_fewer_turns_than_rows(self):
+        partial = ('key: "partial" value { at_bool: false }', 'key: "partial" value { at_bool: true }')
+        reverse = ('key: "reverse" value { at_bool: false }', 'key: "reverse" value { at_bool: true }')
+        self.assertEqual(self.loops([partial], 5, {k: 2.0**k for k in range(5)}), "")
+        self.assertEqual(self.loops([partial, reverse], 5, {4 - k: 2.0**k for k in range(5)}), "")
+        for count in (0, -4):
+            self.assertEqual(self.loops([partial], count, {}), "")
+            self.assertEqual(self.loops([partial, reverse], count, {}), "")
+        self.assertIn("it has made 5 turns, and its results are of 4097", self.loops([], 5, {}))
+        most = ('key: "most" value { at_int64: 0 }', 'key: "most" value { at_int64: 4 }')
+        self.assertIn("room for 4", self.loops([partial, most], 5, {}))
+
+    def test_what_is_drawn_is_drawn_again(self):
+        """loss = sum(y y) with y = mask * x * s / 0.5: the gradient for x is 2 y y / x, with the same mask in every branch and turn."""
+        constants = {"ratio": np.array(0.5, F32), "train": np.array(True)}
+        s = weights(0)["s"]
+        yes = m.graph([m.node("Dropout", ["x", "ratio", "train"], ["p"]), m.node("Mul", ["p", "s"], ["t"])], [], [m.value("t")])
+        no = m.graph([m.node("Neg", ["x"], ["t"])], [], [m.value("t")])
+        choice = model(loss_of([m.node("If", ["c"], ["y"], then_branch=yes, else_branch=no)], "y"), [m.value("x", (4, 8)), m.value("c", (), BOOL)],
+                       {"s": s, **constants}, ("loss", "y"))
+        step = [m.node("Less", ["i", "stop"], ["go"]), m.node("Dropout", ["h", "ratio", "train"], ["p"]), m.node("Mul", ["p", "s"], ["q"]), m.node("Add", ["q", "h"], ["h_out"])]
+        body_of = body(step, ("go", "h_out"))
+        turns_of = model(loss_of([m.node("Loop", ["n", "", "x"], ["y"], body=body_of)], "y"), [m.value("x", (4, 8)), m.value("stop", (), I64)],
+                         {"n": np.array(5), "s": s, **constants}, ("loss", "y"))
+        x, seen = draw(9), set()
+        for data, flags in ((choice, ("--input", "c=1")), (turns_of, ("--input", "stop=2")), (turns_of, ("--input", "stop=9"))):
+            self.differentiated(data, ("x",))
+            for seed in ("1", "2"):
+                self.ok(OPC, "run", "g.plan", "--print", "none", "--weights", "w.safetensors", "--partial-weights", "--seed", seed, "--input",
+                        "x=" + self.array("x.npy", x), *flags, "--outputs", "g.npz")
+                made = np.load(self.path("g.npz"))
+                np.testing.assert_allclose(made["x.grad"], 2 * made["y"] ** 2 / x, rtol=1e-4, atol=1e-6)
+                seen.add(made["y"].tobytes())
+        self.assertEqual(len(seen), 6)
+
+    def test_the_other_ways_to_a_plan(self):
+        """The backward part alone, recomputation, IR that is written and read, simplified graphs: the same numbers."""
+        w = {k: weights(1)[k] for k in "as"}
+        self.differentiated(Loops.until(self, w), ("a",))
+        inputs = {"x": draw(1), "limit": np.array(1e9, F32)}
+        (want,) = self.gradients(inputs, ("a",))
+        self.ok(OPC, "compile", "g.pbtxt", "--to", "shape", "--emit", "mlir", "-o", "g.mlir")
+        self.ok(OPC, "compile", "g.mlir", "--from", "shape", "-o", "ir.plan")
+        self.ok(OPC, "grad", "model.onnx", "--loss", "loss", "--wrt", "a", "--simplify", "on", "-o", "s.pbtxt")
+        self.ok(OPC, "compile", "s.pbtxt", "--native", "-o", "s.plan")
+        for plan in ("ir.plan", "s.plan"):
+            np.testing.assert_array_equal(self.gradients(inputs, ("a",), plan=plan)[0], want, plan)
+        self.ok(OPC, "grad", "model.onnx", "--loss", "loss", "--wrt", "a", "--emit", "backward", "-o", "b.pbtxt")
+        self.ok(OPC, "compile", "b.pbtxt", "-o", "b.plan")
+        for flags in ((), ("--recompute", "sqrt")):
+            self.ok(OPC, "grad", "model.onnx", "--loss", "loss", "--optimizer", "sgd", "--lr", "0.1", "-o", "t.pbtxt", *flags)
+            self.ok(OPC, "compile", "t.pbtxt", "-o", "t.plan")
+            self.ok(OPC, "run", "t.plan", "--weights", "w.safetensors", "--partial-weights", "--input", "x=@in0.npy", "--input", "limit=1e9")
 
 
 class Refusals(Gradients):
