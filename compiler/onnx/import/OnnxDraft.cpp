@@ -117,6 +117,25 @@ Term GraphDraft::variable(const std::string &name, StoredTensor value, bool trai
   return made;
 }
 
+Term GraphDraft::untrained(const Term &term) {
+  if (!term || term->op < 0 || !ops_[static_cast<size_t>(term->op)].trainable) return term;
+  Term &known = untrained_[term->op];
+  if (known) return known;
+  DraftOp op = ops_[static_cast<size_t>(term->op)];
+  op.trainable = false, op.trainedOne = term->op, op.beside = op.conf.name;
+  do op.beside += ".state";
+  while (std::any_of(ops_.begin(), ops_.end(), [&](const DraftOp &o) { return o.conf.name == op.beside; }));
+  auto made = std::make_shared<Operand>(*term);
+  made->op = static_cast<int>(ops_.size());
+  ops_.push_back(std::move(op));
+  return known = made;
+}
+
+/// The model's name is that of the parameter, where there is one.
+std::string GraphDraft::nameOf(const DraftOp &op, bool isTrainedToo) {
+  return op.trainedOne >= 0 && isTrainedToo ? op.beside : op.conf.name;
+}
+
 Term GraphDraft::constant(StoredTensor value) {
   auto made = std::make_shared<Operand>();
   made->desc = value.desc;
@@ -272,8 +291,8 @@ public:
       const DraftOp &op = draft_.ops_[i];
       modelNames_.insert(op.tensors.begin(), op.tensors.end());
       if (op.kind == OpKind::kUser) continue;
-      reserved_.insert(op.conf.name);
-      tensorNames_.insert(op.conf.name + "/out");
+      reserved_.insert(nameOf(op));
+      tensorNames_.insert(nameOf(op) + "/out");
     }
     tensors_.resize(draft_.ops_.size());
     std::unordered_set<std::string> ports;
@@ -284,9 +303,9 @@ public:
         user(i);
         continue;
       }
-      ports.insert(op.conf.name);
-      source(op, op.conf.name);
-      tensors_[i] = {op.conf.name + "/out"};
+      ports.insert(nameOf(op));
+      source(op, nameOf(op));
+      tensors_[i] = {nameOf(op) + "/out"};
     }
     for (const auto &[name, term] : outputs) {
       const std::string in = tensorOf(term);
@@ -308,6 +327,10 @@ private:
       if (isNeeded_[i])
         for (const Term &t : draft_.ops_[i].inputs)
           if (t->op >= 0) isNeeded_[static_cast<size_t>(t->op)] = true;
+  }
+
+  std::string nameOf(const DraftOp &op) const {
+    return GraphDraft::nameOf(op, op.trainedOne >= 0 && isNeeded_[static_cast<size_t>(op.trainedOne)]);
   }
 
   std::string unique(const std::string &name) {

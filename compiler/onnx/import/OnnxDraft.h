@@ -84,6 +84,9 @@ public:
 
   Term input(const std::string &name, const user_op::TensorDesc &desc);
   Term variable(const std::string &name, StoredTensor value, bool trainable);
+  /// The same value where it is no parameter: as a variable that is not trained, if `term` is a trained one. Where
+  /// others read that as a parameter it stays, too.
+  Term untrained(const Term &term);
   static Term constant(StoredTensor value);
   /// What a graph within an op takes: known when that runs, in every turn another value.
   Term parameter(const user_op::TensorDesc &desc);
@@ -155,8 +158,12 @@ private:
     std::optional<StoredTensor> value;
     bool trainable = false;
     size_t place = 0;
+    int trainedOne = -1;     // of what is read as no parameter: the variable that is trained,
+    std::string beside = {}; // and its own name, where that is needed, too
   };
+  static std::string nameOf(const DraftOp &op, bool isTrainedToo);
   class Writer;
+  friend class SizeMerge; // OnnxSizes.cpp
   std::vector<size_t> neededFrom(size_t first, const std::vector<Term> &results) const;
   bool isOutside(size_t first, const Term &term) const;
   void dependencies(const Term &term, const std::function<void(const DraftOp &)> &visit) const;
@@ -168,6 +175,7 @@ private:
   std::unordered_map<const Operand *, Bounded> bounds_;
   bool readsBounds_ = false;
   std::vector<DraftOp> ops_;
+  std::unordered_map<int, Term> untrained_; // by the trained variable's op
   std::vector<std::string> places_ = {""}, names_ = {""};
 };
 

@@ -240,7 +240,7 @@ Term ModelImport::tensorTerm(const Tensor &tensor, const std::string &name, bool
   const bool isFloating = IsFloatingDataType(value->desc.data_type());
   const size_t limit = isFloating ? isInitializer ? 0 : kFloatConstantBytes : kConstantBytes;
   if (value->bytes.size() <= limit || value->bytes.empty()) return GraphDraft::constant(std::move(*value));
-  return draft_.variable(printableName(name), std::move(*value), isFloating);
+  return draft_.variable(printableName(name), std::move(*value), isFloating && isInitializer);
 }
 
 void ModelImport::readInitializers(const Graph &graph, Scope *scope, bool isWhole) {
@@ -399,8 +399,11 @@ std::vector<Term> ModelImport::convertOne(const Node &node, const std::vector<Te
   }
   scope_ = scope;
   level_ = &level;
+  std::vector<Term> read = inputs;
+  for (size_t k = 0; k < read.size(); ++k)
+    if (!isParameter(node, k)) read[k] = draft_.untrained(read[k]);
   // Converters of ONNX Runtime's domain build on those of the standard one.
-  Conversion c(draft_, node, domain.empty() ? version : level.opsets->at(""), inputs, attributes, this);
+  Conversion c(draft_, node, domain.empty() ? version : level.opsets->at(""), std::move(read), attributes, this);
   c.checkInputs(domain);
   c.checkValues(domain);
   convertWithBounds(c, *converter);

@@ -10,6 +10,32 @@
 
 namespace opc::onnx {
 
+bool isParameter(const Node &node, size_t index) {
+  // Inputs that say how an op computes, by its name: statistics, bounds, scales and zero points, what is filled in.
+  static const std::map<std::string, std::set<size_t>> kSettings = {
+      {"BatchNormalization", {3, 4}},
+      {"Clip", {1, 2}},
+      {"DequantizeLinear", {1, 2}},
+      {"DynamicQuantizeMatMul", {2, 3}},
+      {"MatMulIntegerToFloat", {2, 3, 4, 5}},
+      {"MatMulNBits", {2, 3}},
+      {"NonMaxSuppression", {3, 4}},
+      {"OneHot", {1, 2}},
+      {"Pad", {2}},
+      {"QGemm", {1, 2, 4, 5, 7, 8}},
+      {"QLinearAdd", {1, 2, 4, 5, 6, 7}},
+      {"QLinearConv", {1, 2, 4, 5, 6, 7}},
+      {"QLinearMatMul", {1, 2, 4, 5, 6, 7}},
+      {"QLinearMul", {1, 2, 4, 5, 6, 7}},
+      {"QuantizeLinear", {1, 2}},
+      {"Range", {0, 1, 2}},
+      {"Resize", {1, 2}},
+      {"Upsample", {1}},
+  };
+  const auto found = kSettings.find(node.op_type());
+  return found == kSettings.end() || !found->second.count(index);
+}
+
 /// What the given shapes say of sizes with names. One name is one number.
 bool ModelInputs::bindSizes(NamedSizes *found) {
   NamedSizes &sizes = *found;

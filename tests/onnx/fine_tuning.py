@@ -1,0 +1,100 @@
+# Which values of an ONNX model are trained: parameters, and not statistics, scales, bounds and constants. Gradients by their formulas.
+# SPDX-License-Identifier: Apache-2.0
+import importlib.util
+import json
+import os
+import sys
+import unittest
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import messages as m  # noqa: E402
+
+spec = importlib.util.spec_from_file_location("onnx_import", os.path.join(os.path.dirname(os.path.abspath(__file__)), "import.py"))
+onnx_import = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(onnx_import)
+F32 = np.float32
+RNG = np.random.default_rng(11)
+
+
+def near(made, wanted):
+    np.testing.assert_allclose(made, wanted, rtol=2e-5, atol=2e-5)
+
+
+class FineTuning(onnx_import.Case):
+    def model(self, nodes, inputs, initializers, loss="loss"):
+        return self.file("model.onnx", m.model(m.graph(nodes, inputs, [m.value(loss)], [m.tensor(k, v) for k, v in initializers.items()])))
+
+    def variables(self, path):
+        """name -> whether it is trained."""
+        done = self.opc("show", path, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return {v["name"]: v["trainable"] for v in json.loads(done.stdout)["variables"]}
+
+    def gradients(self, path, inputs, *flags):
+        done = self.opc("grad", path, "--loss", "loss", *flags, "-o", self.path("g.pbtxt"), "--weights-out", self.path("w.safetensors"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        np.savez(self.path("in.npz"), **inputs)
+        done = self.opc("run", "g.pbtxt", "--weights", "w.safetensors", "--inputs", "in.npz", "--outputs", "out.npz")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return {k: v for k, v in np.load(self.path("out.npz")).items() if k.endswith(".grad")}
+
+    def normalized(self, mean):
+        """A normalization of evaluation, whose mean is the value of this name; a loss whose gradient at y is r."""
+        values = {"s": RNG.uniform(0.5, 2, 3).astype(F32), "b": RNG.standard_normal(3).astype(F32), "m": RNG.standard_normal(3).astype(F32),
+                  "v": RNG.uniform(0.5, 2, 3).astype(F32)}
+        if mean != "m":
+            del values["m"]
+        nodes = [m.node("BatchNormalization", ["x", "s", "b", mean, "v"], ["y"], "bn", epsilon=1e-3), m.node("Mul", ["y", "r"], ["z"]),
+                 m.node("ReduceSum", ["z"], ["loss"], keepdims=0)]
+        path = self.model(nodes, [m.value("x", (2, 3, 4, 4)), m.value("r", (2, 3, 4, 4))], values)
+        x, r = (RNG.standard_normal((2, 3, 4, 4)).astype(F32) for _ in range(2))
+        scale = 1 / np.sqrt(values["v"] + F32(1e-3)).reshape(-1, 1, 1)
+        centred = (x - values[mean].reshape(-1, 1, 1)) * scale
+        wanted = {"s.grad": (r * centred).sum((0, 2, 3)), "b.grad": r.sum((0, 2, 3)), "x.grad": r * values["s"].reshape(-1, 1, 1) * scale}
+        return path, {"x": x, "r": r}, wanted
+
+    def test_statistics_are_state(self):
+        path, inputs, wanted = self.normalized("m")
+        self.assertEqual(self.variables(path), {"s": True, "b": True, "m": False, "v": False})
+        made = self.gradients(path, inputs)
+        self.assertEqual(sorted(made), ["b.grad", "s.grad"])
+        for name, gradient in made.items():
+            near(gradient, wanted[name])
+        made = self.gradients(path, inputs, "--wrt", "x", "--wrt", "[sb]")
+        self.assertEqual(sorted(made), sorted(wanted))
+        for name, gradient in made.items():
+            near(gradient, wanted[name])
+
+    def test_a_statistic_that_is_a_parameter_too(self):
+        """Exporters write equal tensors once: here the mean is the bias. Its gradient is the bias's alone."""
+        path, inputs, wanted = self.normalized("b")
+        self.assertEqual(self.variables(path), {"s": True, "b": True, "b.state": False, "v": False})
+        made = self.gradients(path, inputs)
+        self.assertEqual(sorted(made), ["b.grad", "s.grad"])
+        for name, gradient in made.items():
+            near(gradient, wanted[name])
+
+    def test_settings_and_constants_are_not_trained(self):
+        """Bounds, scales, what is filled in, and numbers of Constant nodes, however many; a parameter is an initializer."""
+        table = RNG.standard_normal((20, 20)).astype(F32)
+        nodes = [m.node("Constant", [], ["k"], value=table), m.node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+                 m.node("DequantizeLinear", ["q", "scale", "zero"], ["d"]), m.node("Clip", ["d", "low", "high"], ["c"]), m.node("MatMul", ["c", "k"], ["e"]),
+                 m.node("MatMul", ["e", "w"], ["f"]), m.node("ReduceSum", ["f"], ["loss"], keepdims=0)]
+        w = RNG.standard_normal((20, 2)).astype(F32)
+        path = self.model(nodes, [m.value("x", (3, 20))], {"scale": np.array(0.05, F32), "zero": np.array(3, np.int8), "low": np.array(-1, F32),
+                                                           "high": np.array(1, F32), "w": w})
+        trained = self.variables(path)
+        self.assertEqual([name for name, is_trained in trained.items() if is_trained], ["w"])
+        x = RNG.standard_normal((3, 20)).astype(F32)
+        made = self.gradients(path, {"x": x})
+        self.assertEqual(list(made), ["w.grad"])
+        e = np.clip((np.clip(np.rint(x / F32(0.05)) + 3, -128, 127) - 3) * F32(0.05), -1, 1) @ table
+        near(made["w.grad"], np.broadcast_to(e.sum(0)[:, None], (20, 2)))
+        made = self.gradients(path, {"x": x}, "--wrt", "k")
+        near(made["k.grad"], np.outer((np.clip((np.clip(np.rint(x / F32(0.05)) + 3, -128, 127) - 3) * F32(0.05), -1, 1)).sum(0), w.sum(1)))
+
+
+if __name__ == "__main__":
+    unittest.main()
