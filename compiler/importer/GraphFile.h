@@ -28,11 +28,13 @@ struct GraphFile {
   std::vector<SourceRange> opRanges; // parallel to job->net().op(); unknown for binary files
   std::string_view text;             // the caller's bytes, or ownedText; text files only
   std::string ownedText;
-  std::map<std::string, StoredTensor> values;    // of variables, by the op's name: of files that hold tensors
-  std::set<std::string> constants;               // those of `values` that are constants of the graph
-  std::vector<std::string> decided;              // inputs of a model that its import has made constants
-  bool isUnbound = false;                        // a model of which the inputs are known alone
-  bool keepsInterface = false;                   // inputs and outputs have an order of their own: positions say which
+  std::map<std::string, StoredTensor> values; // of variables, by the op's name: of files that hold tensors
+  std::set<std::string> constants;            // those of `values` that are constants of the graph
+  std::vector<std::string> decided;           // inputs of a model that its import has made constants
+  std::map<std::string, std::vector<int>>
+      sizeDims;                // by input of a model: SizeRequest::dims, as the names of sizes tie them
+  bool isUnbound = false;      // a model of which the inputs are known alone
+  bool keepsInterface = false; // inputs and outputs have an order of their own: positions say which
   std::vector<std::pair<size_t, size_t>> opText; // [begin, end) of each op's block in `text`, when opRanges are known
 
   /// The range of tensor `index` of input entry `entry` of op `op`'s user_conf; the op's range when not known. Parses

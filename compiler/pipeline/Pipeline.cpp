@@ -141,8 +141,25 @@ static std::vector<RankPart> partsOf(PhysicalGraphs &ranks,
 }
 
 static onnx::ImportRequest requestOf(const std::string &name, const CompileOptions &options) {
-  return {name, options.maxGraphBytes, options.shapes, options.model, graphsInOps(options)};
+  return {name, options.maxGraphBytes, options.shapes, options.model, graphsInOps(options), options.sizes};
 }
+
+namespace {
+
+/// Inputs of a model whose sizes have the name of one with a range have that range, too.
+void takeSizes(const GraphFile &file, CompileOptions *to) {
+  for (const graph::OperatorConf &op : file.job->net().op()) {
+    const auto sized = file.sizeDims.find(op.name());
+    if (!op.has_input_conf() || sized == file.sizeDims.end() || to->sizes.dims.count(op.name())) continue;
+    to->sizes.dims.insert(*sized);
+    std::vector<int64_t> &largest = to->shapes[op.name()];
+    for (size_t k = 0; k < sized->second.size(); ++k)
+      largest.push_back(sized->second[k] >= 0 ? to->sizes.sizes[static_cast<size_t>(sized->second[k])].max
+                                              : op.input_conf().blob_conf().shape().dim(static_cast<int>(k)));
+  }
+}
+
+} // namespace
 
 struct Pipeline::Impl {
   Impl(const Registry &r, CompileOptions o)
@@ -395,8 +412,8 @@ struct Pipeline::Impl {
 
   bool importFile(std::unique_ptr<GraphFile> file) {
     values = valuesOf(*file, options.values);
-    found.format = file->format;
-    isUnbound = file->isUnbound;
+    found.format = file->format, isUnbound = file->isUnbound;
+    takeSizes(*file, &options);
     declared = declaredOutputs(*file);
     if (options.train && !options.gradient)
       if (auto training = readTraining(*file, findings.incoming())) {

@@ -577,11 +577,14 @@ class BadModels(Case):
         done = self.opc("compile", path, "--shape", "x=2,3", "--shape", "z=4,3", "-o", self.path("m.plan"))
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("OPC0324", done.stderr)
-        # A range is for the input that it is given for; what is wrong then names a node and no line of a program.
+        # A range is for the inputs whose sizes have its name; what is wrong else names a node and no line of a program.
         plan = self.path("m.plan")
         done = self.opc("compile", path, "--shape", "x=n:1..4,3", "--shape", "z=n,3", "-o", plan)
         self.assertEqual(done.returncode, 0, done.stderr)
         done = self.opc("compile", path, "--shape", "x=1..4,3", "-o", plan)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        apart = self.file("apart.onnx", m.model(m.graph([m.node("Add", ["x", "z"], ["y"])], [m.value("x", ("n", 3)), m.value("z", ("k", 3))], [m.value("y")])))
+        done = self.opc("compile", apart, "--shape", "x=1..4,3", "--shape", "z=4,3", "-o", plan)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("node 0", done.stderr)
         self.assertNotIn("python", done.stderr)

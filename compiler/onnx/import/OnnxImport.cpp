@@ -7,6 +7,7 @@
 #include "OnnxInputs.h"
 #include "OnnxNames.h"
 #include "OnnxNodeOrder.h"
+#include "OnnxSizes.h"
 #include "OnnxTensorData.h"
 #include "PrintableText.h"
 
@@ -77,8 +78,10 @@ public:
                 }),
         files_(request.name == "<stdin>" || request.name.rfind("git:", 0) == 0 ? "" : request.name) {}
 
-  /// Null on error, and where inputs must be known: those are in undecided().
-  std::unique_ptr<GraphFile> run();
+  /// False on error, and where inputs must be known: those are in undecided().
+  bool run();
+  /// What a run has made; nothing of it is here any more.
+  ImportedModel take();
   const std::map<std::string, std::string> &undecided() const { return undecided_; }
 
   std::vector<Term> inlined(const Graph &graph, const std::vector<Term> &inputs) override;
@@ -102,8 +105,8 @@ private:
   void readInputs(Scope *scope);
   std::optional<std::string> constantInput(const std::string &name, const user_op::TensorDesc &desc);
   void readInitializers(const Graph &graph, Scope *scope, bool isWhole);
-  std::unique_ptr<GraphFile> finish(const Scope &scope);
-  std::unique_ptr<GraphFile> inputsAlone();
+  bool finish(const Scope &scope);
+  void inputsAlone();
 
   // Of its nodes.
   struct Level { // what the nodes of a graph or function have in common
@@ -145,6 +148,7 @@ private:
   GraphDraft draft_;
   ModelInputs inputs_;
   ExternalFiles files_;
+  NamedTerms outputs_;
   size_t errors_ = 0;
   bool isTold_ = false;
 
@@ -571,20 +575,16 @@ void ModelImport::convertNodes(const Nodes &nodes, Scope *scope, const Level &le
   }
 }
 
-std::unique_ptr<GraphFile> ModelImport::inputsAlone() {
-  auto file = std::make_unique<GraphFile>();
+void ModelImport::inputsAlone() {
   Scope scope;
   readInputs(&scope);
-  draft_.write({}, file.get());
   const auto [message, help] = inputs_.unboundText();
   error("", "OPC0207", message, help);
   diagnostics_->back().severity = Severity::kNote;
   --errors_;
-  file->isUnbound = true;
-  return file;
 }
 
-std::unique_ptr<GraphFile> ModelImport::finish(const Scope &scope) {
+bool ModelImport::finish(const Scope &scope) {
   if (!unknown_.empty()) {
     std::string list;
     for (const auto &[key, u] : unknown_)
@@ -597,8 +597,8 @@ std::unique_ptr<GraphFile> ModelImport::finish(const Scope &scope) {
             " that opc does not import: " + list,
         "docs/onnx.md has the list of those that it does; an op of another domain is one of a plugin (--plugin) of the same name");
   }
-  if (errors_ || !undecided_.empty()) return nullptr;
-  std::vector<std::pair<std::string, Term>> outputs;
+  if (errors_ || !undecided_.empty()) return false;
+  NamedTerms &outputs = outputs_;
   for (const Value &v : model_->graph().output()) {
     const Term *value = scope.find(v.name());
     if (!value || !*value) {
@@ -622,21 +622,24 @@ std::unique_ptr<GraphFile> ModelImport::finish(const Scope &scope) {
     error("", "OPC0321",
           model_->graph().output_size() ? "all outputs of the model are empty sequences" : "the model has no outputs",
           "");
-  if (errors_) return nullptr;
+  if (errors_) return false;
   addCounts(&draft_, &outputs);
-  auto file = std::make_unique<GraphFile>();
-  draft_.write(outputs, file.get());
-  for (const auto &[name, bytes] : decided_) file->decided.push_back(printableName(name));
-  return file;
+  return true;
 }
 
-std::unique_ptr<GraphFile> ModelImport::run() {
-  if (!readHead() || !inputs_.bind()) return nullptr;
-  if (inputs_.isOpen()) return inputsAlone();
+ImportedModel ModelImport::take() {
+  ImportedModel made{std::move(draft_), std::move(outputs_), inputs_.descs(), {}, inputs_.isOpen()};
+  for (const auto &[name, bytes] : decided_) made.decided.push_back(printableName(name));
+  return made;
+}
+
+bool ModelImport::run() {
+  if (!readHead() || !inputs_.bind()) return false;
+  if (inputs_.isOpen()) return inputsAlone(), true;
   Scope scope;
   readInputs(&scope);
   readInitializers(model_->graph(), &scope, true);
-  if (errors_) return nullptr;
+  if (errors_) return false;
   convertNodes(model_->graph().node(), &scope, Level{&opsets_, nullptr, "", 0});
   return finish(scope);
 }
@@ -651,6 +654,20 @@ Diagnostic invalidFile(const std::string &name, const char *code, std::string me
 }
 
 } // namespace
+
+std::optional<ImportedModel> importOnce(const ParsedModel &model, const Registry &registry,
+                                        const ImportRequest &request, std::vector<Diagnostic> *diagnostics) {
+  // Inputs that decide become constants one attempt after another; each attempt finds at least one more.
+  std::map<std::string, std::string> decided;
+  for (;;) {
+    ModelImport attempt(model, registry, request, decided, diagnostics);
+    if (attempt.run()) return attempt.take();
+    const size_t known = decided.size();
+    const auto undecided = attempt.undecided();
+    decided.insert(undecided.begin(), undecided.end());
+    if (decided.size() == known) return std::nullopt;
+  }
+}
 
 std::unique_ptr<GraphFile> importModel(const SharedBytes &bytes, const Registry &registry, const ImportRequest &request,
                                        std::vector<Diagnostic> *diagnostics) {
@@ -670,18 +687,9 @@ std::unique_ptr<GraphFile> importModel(const SharedBytes &bytes, const Registry 
                     "if the file was copied or downloaded, check that it is complete"));
     return nullptr;
   }
-  // Inputs that decide become constants one attempt after another; each attempt finds at least one more.
-  std::map<std::string, std::string> decided;
-  for (;;) {
-    ModelImport attempt(model, registry, request, decided, diagnostics);
-    auto file = attempt.run();
-    const size_t known = decided.size();
-    decided.insert(attempt.undecided().begin(), attempt.undecided().end());
-    if (file || decided.size() == known) {
-      if (file) file->name = request.name, file->format = "ONNX", file->keepsInterface = true;
-      return file;
-    }
-  }
+  auto file = importedForSizes(model, registry, request, diagnostics);
+  if (file) file->name = request.name, file->format = "ONNX", file->keepsInterface = true;
+  return file;
 }
 
 } // namespace opc::onnx

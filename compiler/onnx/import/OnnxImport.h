@@ -7,6 +7,7 @@
 #include "ModelRequest.h"
 #include "Registry.h"
 #include "SharedBytes.h"
+#include "SizeRequest.h"
 
 #include <map>
 #include <memory>
@@ -23,6 +24,9 @@ struct ImportRequest {
   std::map<std::string, std::vector<int64_t>> shapes;
   ModelRequest model;
   GraphsInOps graphs = GraphsInOps::kAll;
+  /// Where there are any, the graph is one for every size of these ranges, and GraphFile::sizeDims says which inputs
+  /// have them.
+  SizeRequest sizes = {};
 };
 
 /// The model as a graph file. Where an input leaves a dimension open that nothing binds, the inputs alone. Errors go to
