@@ -126,7 +126,8 @@ Json ranksJson(const std::vector<RankStats> &ranks) {
 Outcome<int> report(RunContext &c, PlannedRun &planned, const GivenRun &given, ExecutedRun &executed) {
   const bool json = c.invocation.flags().json;
   for (const std::string &n : c.notes) c.invocation.note("note: " + n);
-  if (!json)
+  const bool isQuiet = c.invocation.flags().quiet && c.options.print.kind == PrintMode::Kind::kSummary;
+  if (!json && !isQuiet)
     for (const NamedOutput &o : executed.outputs) c.invocation.terminal().out(outputText(o, c.options.print));
   OPC_ASSIGN_OR_RETURN(RunVerdict verdict, compareAll(c, planned, given, executed));
   const int code = executed.signal ? 128 + executed.signal : verdict.passed ? kExitOk : kExitNo;
