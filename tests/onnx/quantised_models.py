@@ -34,10 +34,18 @@ class Quantised:
         self.tensors.append(m.tensor(name, np.asarray(array)))
         return name
 
-    def add(self, op, inputs, **attributes):
+    def add(self, op, inputs, domain="", **attributes):
         name = self.name()
-        self.nodes.append(m.node(op, inputs, [name], f"node_{name}", "", **attributes))
+        self.nodes.append(m.node(op, inputs, [name], f"node_{name}", domain, **attributes))
         return name
+
+    def linear(self, op, parts, scale, zero, first=False, **attributes):
+        """An op of ONNX Runtime's domain on (integers, scale, zero) each; what it makes, so."""
+        flat = [t for q, s, z in parts for t in (q, self.constant(F32(s)), self.constant(z))]
+        own = [self.constant(F32(scale)), self.constant(zero)]
+        name = self.add(op, own + flat if first else flat + own, "com.microsoft", **attributes)
+        self.types[name] = m.ELEMENT[np.asarray(zero).dtype]
+        return name, scale, zero
 
     def input(self, shape, low, high):
         name = self.name()
@@ -74,7 +82,7 @@ class Models(unittest.TestCase):
     def write(self, q, outputs):
         path = os.path.join(self.dir, "model.onnx")
         with open(path, "wb") as f:
-            f.write(m.model(m.graph(q.nodes, q.values, [m.value(o, None, q.types[o]) for o in outputs], q.tensors), opset=17))
+            f.write(m.model(m.graph(q.nodes, q.values, [m.value(o, None, q.types[o]) for o in outputs], q.tensors), opset=17, domains=["com.microsoft"]))
         return path
 
     def ops(self, path):
@@ -168,6 +176,34 @@ class Models(unittest.TestCase):
         w, scale = q.weight((10, 32 * 16), 0)
         y = q.add("Gemm", [q.add("Flatten", [x]), w], transB=1)
         self.check(q, [q.quantised(y, 0.3, np.uint8(128))], {"integer_conv2d": 2, "conv2d": 0})
+
+    def test_ops_of_onnx_runtime(self):
+        """The QLinear family on u8 and i8, single and one behind the other."""
+        for seed, dtype, zero in ((6, np.uint8, 120), (7, np.int8, -9)):
+            q = Quantised(seed)
+            a, b = ((q.quantised(q.input((2, 6, 10, 9), -2, 3), s, dtype(z)), s, dtype(z)) for s, z in ((0.0213, zero), (0.0307, zero // 2)))
+            made = [q.linear("QLinearAdd", [a, b], 0.0411, dtype(10)), q.linear("QLinearMul", [a, b], 0.0523, dtype(30)), # of no ties
+                    q.linear("QLinearSigmoid", [a], 1 / 256, dtype(0)), q.linear("QLinearLeakyRelu", [b], 0.0207, dtype(40), alpha=0.1),
+                    q.linear("QLinearConcat", [a, b], 0.0321, dtype(20), first=True, axis=1)]
+            if dtype is np.uint8: # ONNX Runtime 1.30 has these for it alone
+                made += [q.linear("QLinearSoftmax", [a], 1 / 256, dtype(0), axis=-1, opset=17),
+                         q.linear("QLinearGlobalAveragePool", [a], 0.0103, dtype(100)),
+                         q.linear("QLinearAveragePool", [b], 0.0209, dtype(90), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])]
+            chain = q.linear("QLinearLeakyRelu", [q.linear("QLinearMul", [made[0], made[2]], 0.03, dtype(5))], 0.03, dtype(7), alpha=0.2)
+            self.check(q, [name for name, *_ in [*made, chain]], {"quantize_linear": len(made) + 4})
+
+    def test_one_loop_over_bytes(self):
+        """Dequantise, compute, quantise: what lies between is in no tensor of the plan."""
+        q = Quantised(8)
+        x = q.quantised(q.input((4, 4096), -2, 3), 0.02, np.uint8(100))
+        y = q.linear("QLinearSigmoid", [q.linear("QLinearAdd", [(x, 0.02, np.uint8(100)), (x, 0.02, np.uint8(100))], 0.04, np.uint8(90))], 1 / 256, np.uint8(0))
+        z = q.quantised(q.add("Relu", [q.activation(q.add("DequantizeLinear", [y[0], q.constant(F32(1 / 256)), q.constant(np.uint8(0))]), 0.01, np.uint8(3))]), 0.02, np.uint8(9))
+        self.check(q, [z], {})
+        done = subprocess.run([OPC, "compile", "model.onnx", "-o", "m.plan"], cwd=self.dir, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = subprocess.run([OPC, "show", "m.plan", "--what", "tasks", "--json"], cwd=self.dir, capture_output=True, text=True, timeout=60)
+        tasks = json.loads(done.stdout)["tasks"]
+        self.assertEqual((len(tasks), {task.get("region") for task in tasks}), (13, {0}), done.stdout)
 
     def test_weights_of_4_bits(self):
         """What opc quantize writes as MatMulNBits, and the same node with a stack of matrices on the left."""

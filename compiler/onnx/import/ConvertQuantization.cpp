@@ -264,13 +264,12 @@ void convertQLinearConv(Conversion &c) {
 
 // Ops of ONNX Runtime's domain: computed on the real numbers that the integers stand for ------------------------------
 
-/// Input `k` with its scale and zero point behind it.
+/// Input `k` with its scale and zero point behind it: a loop reads the integers through it.
 Term realOf(Conversion &c, size_t k) {
   c.checkType(k, kBytes);
-  Term y = c.cast(c.in(k), kInt32);
-  if (c.has(k + 2)) y = c.op("broadcast_sub", {y, c.cast(number(c, k + 2, {c.in(k)->type()}), kInt32)});
   c.in(k + 1);
-  return c.op("broadcast_mul", {c.cast(y, kFloat), number(c, k + 1, {kFloat})});
+  return c.op("dequantize_linear",
+              withZero(c, c.in(k), number(c, k + 1, {kFloat}), number(c, k + 2, {c.in(k)->type()})));
 }
 
 /// As the type of input 0 of the node, by the scale in input `k` and the zero point behind it.
@@ -286,6 +285,21 @@ template <class F> std::function<void(Conversion &)> quantizedUnary(F f) {
 
 std::function<void(Conversion &)> quantizedBinary(const char *op) {
   return [op](Conversion &c) { giveQuantized(c, c.op(op, {realOf(c, 0), realOf(c, 3)}), 6, c.in(0)->type()); };
+}
+
+/// An op of the standard domain on real numbers, with the node's attributes.
+std::function<void(Conversion &)> quantizedAs(const char *op) {
+  return [op](Conversion &c) {
+    if (c.flag("channels_last", false)) c.unsupported("channels_last");
+    const DataType type = c.in(0)->type();
+    const int64_t opset = c.i("opset", c.version); // of which Softmax's axis is
+    if ((opset < 13) != (c.version < 13))
+      c.unsupported("attribute 'opset' is " + std::to_string(opset) + " in a model of operator set " +
+                    std::to_string(c.version) + ": the axis has another meaning there");
+    c.replace(0, realOf(c, 0));
+    ConverterTable::get().find("", op)->convert(c);
+    giveQuantized(c, c.results()[0], 3, type);
+  };
 }
 
 void convertQLinearConcat(Conversion &c) {
@@ -408,6 +422,10 @@ void addQuantizedContributed(ConverterTable *t) {
            return reduced(c, "reduce_mean", x, axes, true);
          }),
          "reduce_mean on f32, then as QuantizeLinear", "channels_last", domain);
+  t->add("QLinearAveragePool", quantizedAs("AveragePool"), "as AveragePool on f32, then as QuantizeLinear",
+         "channels_last, as AveragePool", domain);
+  t->add("QLinearSoftmax", quantizedAs("Softmax"), "softmax on f32, then as QuantizeLinear",
+         "an axis of another operator set", domain);
   t->add("QLinearConcat", convertQLinearConcat, "cat on f32, then as QuantizeLinear", "", domain);
   t->add("QGemm", convertQGemm, "integer_matmul, then as QuantizeLinear", "", domain);
   t->add("DynamicQuantizeMatMul", convertDynamicMatMul, "dynamic_quantize_linear, integer_matmul", "", domain);

@@ -3,7 +3,9 @@
 #include "Quantized.h"
 
 #include "opc/Dispatch.h"
+#include "opc/JoinableKernel.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -99,20 +101,96 @@ std::unique_ptr<BoundKernel> bindQuantization(KernelBindContext *ctx, const T *i
   return task;
 }
 
-template <class T> class QuantizeKernel final : public StagedKernel<T> {
+/// A zero point of any of the types.
+int32_t numberAt(const void *place, DataType type) {
+  int32_t value = 0;
+  visit<QuantizedTypes>(
+      type, [&](auto tag) { value = static_cast<int32_t>(*static_cast<const typename decltype(tag)::type *>(place)); });
+  return value;
+}
+
+/// in with one scale and, where there is one, one zero point: element by element, so that it joins a region.
+template <class In, class Out, class F> class OneScaleLoop final : public RowLoop {
+public:
+  OneScaleLoop(DataType zero, F element) : zero_(zero), element_(element) {}
+  void Run(const void *const *in, uint32_t contiguous, void *out, int64_t n) const override {
+    const auto *from = static_cast<const In *>(in[0]);
+    auto *to = static_cast<Out *>(out);
+    const float scale = *static_cast<const float *>(in[1]);
+    const int32_t zero = zero_ == kInvalidDataType ? 0 : numberAt(in[2], zero_);
+    if (contiguous & 1u)
+      for (int64_t i = 0; i < n; ++i) to[i] = element_(from[i], scale, zero);
+    else
+      std::fill_n(to, n, element_(from[0], scale, zero));
+  }
+
+private:
+  DataType zero_; // kInvalidDataType: there is none
+  F element_;
+};
+
+bool hasOneScale(const KernelContext &ctx) {
+  return ctx.Desc("scale").shape().elem_cnt() == 1 && ctx.Desc("scale").data_type() == kFloat;
+}
+
+template <class In, class Out, class F> std::unique_ptr<RowLoop> oneScaleLoop(const KernelContext &ctx, F element) {
+  const DataType zero = ctx.Has("zero_point") ? ctx.Desc("zero_point").data_type() : kInvalidDataType;
+  return std::make_unique<OneScaleLoop<In, Out, F>>(zero, element);
+}
+
+/// A loop whose elements are held to the type of out.
+template <class In, class F> void makeHolding(const KernelContext &ctx, F steps, std::unique_ptr<RowLoop> *loop) {
+  if (!hasOneScale(ctx)) return;
+  visit<QuantizedTypes>(ctx.Desc("out").data_type(), [&](auto tag) {
+    using Q = typename decltype(tag)::type;
+    *loop =
+        oneScaleLoop<In, Q>(ctx, [steps](In x, float scale, int32_t zero) { return held<Q>(steps(x, scale), zero); });
+  });
+}
+
+template <class T> class QuantizeKernel final : public StagedKernel<T>, public JoinableKernel {
+public:
+  Status MakeLoop(const KernelContext &ctx, std::unique_ptr<RowLoop> *loop) const override {
+    if (ctx.Desc("in").data_type() == kFloat)
+      makeHolding<float>(ctx, [](float x, float scale) { return x / scale; }, loop);
+    return Status();
+  }
+
+private:
   std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
     return bindQuantization(ctx, staged.in("in"), staged.in("scale"), [](T x, T scale) { return x / scale; });
   }
 };
 
-class RequantizeKernel final : public BindingKernel {
+class RequantizeKernel final : public BindingKernel, public JoinableKernel {
+public:
+  Status MakeLoop(const KernelContext &ctx, std::unique_ptr<RowLoop> *loop) const override {
+    makeHolding<int32_t>(ctx, [](int32_t x, float scale) { return static_cast<float>(x) * scale; }, loop);
+    return Status();
+  }
+
+private:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     return bindQuantization(ctx, ctx->In("in").dptr<int32_t>(), ctx->In("scale").dptr<float>(),
                             [](int32_t x, float scale) { return static_cast<float>(x) * scale; });
   }
 };
 
-template <class T> class DequantizeKernel final : public StagedKernel<T> {
+template <class T> class DequantizeKernel final : public StagedKernel<T>, public JoinableKernel {
+public:
+  Status MakeLoop(const KernelContext &ctx, std::unique_ptr<RowLoop> *loop) const override {
+    if (!hasOneScale(ctx)) return Status();
+    visit<QuantizedTypes>(ctx.Desc("in").data_type(), [&](auto tag) {
+      using Q = typename decltype(tag)::type;
+      using Wide = std::conditional_t<sizeof(Q) <= 2, int32_t, int64_t>;
+      *loop = oneScaleLoop<Q, float>(ctx, [](Q x, float scale, int32_t zero) {
+        return static_cast<float>(static_cast<Wide>(x) - static_cast<Wide>(zero)) * scale;
+      });
+    });
+    return Status();
+  }
+
+private:
   std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
     const T *scale = staged.in("scale");
     T *out = staged.out("out");
