@@ -391,6 +391,14 @@ class Numbers(Case):
         for limit in (-0.5, 1.5, np.nan):
             self.refused(INVALID, "must be from 0 to 1", "NonMaxSuppression", [boxes, scores, most, of([limit])], (0, 1, 2, 3))
 
+    def test_counts(self):
+        """TopK of more elements than there are, known or of the run."""
+        x = uniform(2, 3)
+        self.runs("TopK", [x, np.array([3])], (1,), count=2)
+        self.refused(INVALID, "TopK: input 1 ('i1') is 4, and axis 1 of f32[2,3] has 3 elements", "TopK", [x, np.array([4])], (1,), count=2)
+        self.refused(INVALID, "k is from 0 to 2", "TopK", [x, np.array([3])], (1,), count=2, axis=0)
+        self.refused(INVALID, "attribute 'k' is 5, and axis 1", "TopK", [x], count=2, opset=9, k=5)
+
     def test_axes(self):
         x = uniform(3, 4)
         one = of([1, 1], np.int64)

@@ -253,6 +253,77 @@ class Loops(Control):
         for text in ('model.onnx: node 0 "turns": node 1 "look_up"', "in turn 3"):
             self.assertIn(text, done.stderr)
 
+    def test_rows_that_the_run_counts(self):
+        """As many rows as turns were made; the condition is the run's, the largest number of turns is known."""
+        body = turns([m.node("Add", ["h", "h"], ["h_out"]), m.node("ReduceSum", ["h_out"], ["sum"], keepdims=0), m.node("Less", ["sum", "limit"], ["go"]),
+                      m.node("ReduceMax", ["h_out"], ["row"], axes=[1], keepdims=0)], extra=[m.value("row")])
+        data = m.model(m.graph([m.node("Loop", ["n", "begin", "x"], ["y", "rows"], "turns", body=body), m.node("Mul", ["rows", "rows"], ["squares"])],
+                               [m.value("x", (4, 8)), m.value("limit", ()), m.value("begin", (), BOOL)],
+                               [m.value("y"), m.value("rows"), m.value("squares")], [m.tensor("n", np.array(10))]))
+        x = np.ones((4, 8), F32)
+        plan = self.compiled(data)
+        for limit, begin, count in ((1e9, 1, 10), (1000, 1, 5), (0, 1, 1), (1e9, 0, 0), (1e9, 1, 10)):
+            for program in ((OPC, "run"), (OPC + "-runtime",)):
+                y, rows, counted, squares = self.ran(plan, {"x": x, "limit": np.array(limit, F32), "begin": np.array(begin, bool)},
+                                                     ("y", "rows", "rows.count", "squares"), program)
+                want = np.broadcast_to(2.0 ** np.arange(1, count + 1)[:, None], (count, 4))
+                self.assertEqual((rows.shape, counted.tolist()), (want.shape, [count]))
+                self.assertTrue((rows == want).all() and (squares == want * want).all() and (y == 2.0**count).all(), limit)
+
+    def test_rows_of_no_turn(self):
+        """Their other sizes are those of a turn that is not made."""
+        body = turns([m.node("Identity", ["c"], ["go"]), m.node("MatMul", ["h", "a"], ["h_out"]), m.node("ReduceMax", ["h_out"], ["row"], axes=[1], keepdims=0),
+                      m.node("Cast", ["i"], ["at"], to=6)], extra=[m.value("row"), m.value("at", None, 6)])
+        outputs = ("y", "rows", "places")
+        for count, begin in ((0, True), (-2, True), (5, False)):
+            data = m.model(m.graph([m.node("Loop", ["n", "begin", "x"], list(outputs), body=body)], [m.value("x", (4, 8))],
+                                   [m.value("y"), m.value("rows"), m.value("places", None, 6)],
+                                   [m.tensor("a", A), m.tensor("n", np.array(count)), m.tensor("begin", np.array(begin))]))
+            y, rows, places = self.ran(self.compiled(data), {"x": X}, outputs)
+            self.assertEqual((rows.shape, rows.dtype, places.shape, places.dtype), ((0, 4), F32, (0,), np.int32))
+            self.assertTrue((y == X).all())
+        body = m.graph([m.node("Add", ["h", "e"], ["s"]), m.node("Identity", ["s"], ["row"])], [m.value("h", (3,)), m.value("e", (3,))],
+                       [m.value("s"), m.value("row")])
+        data = m.model(m.graph([m.node("Scan", ["x", "z"], ["y", "rows"], num_scan_inputs=1, body=body, scan_output_axes=[1])],
+                               [m.value("x", (3,)), m.value("z", (0, 3))], [m.value("y"), m.value("rows")]))
+        y, rows = self.ran(self.compiled(data), {"x": np.arange(3, dtype=F32), "z": np.zeros((0, 3), F32)}, ("y", "rows"))
+        self.assertEqual(rows.shape, (3, 0))
+        self.assertTrue((y == np.arange(3)).all())
+
+    def test_conditions(self):
+        """One truth value each: node, what is expected and what there is."""
+        two = m.graph([m.node("Identity", ["x"], ["t"])], [], [m.value("t")])
+        for shape, element, found in (((2,), BOOL, "bool[2]"), ((), I64, "i64[]")):
+            data = m.model(m.graph([m.node("If", ["c"], ["y"], "choice", then_branch=two, else_branch=two)], [m.value("x", (4, 8)), m.value("c", shape, element)],
+                                   [m.value("y")]))
+            self.refused(data, "OPC0322", f"input 0 ('c') is {found}", 'node 0 "choice"', "must be bool of one element", "ReduceMax")
+        data = m.model(m.graph([m.node("Loop", ["n", "c", "x"], ["y"], "turns", body=turns(STEP))],
+                               [m.value("x", (4, 8)), m.value("n", (2,), I64), m.value("c", (3,), BOOL)], [m.value("y")], [m.tensor("a", A)]))
+        self.refused(data, "OPC0322", "input 0 ('n') is i64[2]", 'node 0 "turns"')
+        data = m.model(m.graph([m.node("Loop", ["", "c", "x"], ["y"], "turns", body=turns(STEP))], [m.value("x", (4, 8)), m.value("c", (3,), BOOL)],
+                               [m.value("y")], [m.tensor("a", A)]))
+        self.refused(data, "OPC0322", "input 1 ('c') is bool[3]", "must be bool of one element")
+        rows = turns([m.node("Less", ["h", "h"], ["go"]), m.node("Add", ["h", "h"], ["h_out"])])
+        self.refused(loop(rows), "OPC0322", "the condition of its body is bool[4,8]", 'node 0 "turns"', "must be bool of one element")
+
+    def test_branches_that_differ(self):
+        """What differs, in which result, and the way out."""
+        yes = m.graph([m.node("Identity", ["x"], ["t"]), m.node("Relu", ["x"], ["u"])], [], [m.value("t"), m.value("u")])
+        for node, found in ((m.node("Concat", ["x", "x"], ["v"], axis=0), "f32[8,8]"), (m.node("Cast", ["x"], ["v"], to=11), "f64[4,8]")):
+            no = m.graph([m.node("Identity", ["x"], ["t"]), node], [], [m.value("t"), m.value("v")])
+            data = m.model(m.graph([m.node("If", ["c"], ["y", "z"], "choice", then_branch=yes, else_branch=no)], [m.value("x", (4, 8)), m.value("c", (), BOOL)],
+                                   [m.value("y"), m.value("z")]))
+            self.refused(data, "OPC0422", f"result 1 ('z') is f32[4,8] of then_branch and {found} of else_branch", 'node 0 "choice"', "--const c=VALUE", exit_code=4)
+        one = m.graph([m.node("Identity", ["x"], ["t"])], [], [m.value("t")])
+        data = m.model(m.graph([m.node("If", ["c"], ["y"], "choice", then_branch=yes, else_branch=one)], [m.value("x", (4, 8)), m.value("c", (), BOOL)], [m.value("y")]))
+        self.refused(data, "OPC0422", "then_branch has 2 results and else_branch 1", exit_code=4)
+
+    def test_rooms_that_are_too_large(self):
+        body = turns([m.node("ReduceSum", ["h"], ["sum"], keepdims=0), m.node("Less", ["sum", "limit"], ["go"]), m.node("Add", ["h", "h"], ["h_out"]),
+                      m.node("Identity", ["h"], ["row"])], extra=[m.value("row")])
+        data = loop(body, outputs=("y", "rows"), initializers=[m.tensor("n", np.array((1 << 63) - 1))], inputs=[m.value("limit", ())])
+        self.refused(data, "OPC0422", "9223372036854775807 rows of f32[4,8]", "at most 1 GiB", 'node 0 "turns"', exit_code=4)
+
     def test_what_is_refused(self):
         rows = m.graph(STEP, [m.value("i", (), I64), m.value("c", (), BOOL), m.value("h", (4, 8))], [m.value("go", (), BOOL), m.value("h_out"), m.value("p")])
         self.refused(loop(rows, outputs=("y", "rows")), "OPC0422", "as many rows as the run makes turns", "--const n=VALUE", exit_code=4)

@@ -37,6 +37,32 @@ bool areBounded(const Conversion &c, const std::vector<Term> &terms) {
   return std::any_of(terms.begin(), terms.end(), [&](const Term &t) { return c.draft.bounded(t) != nullptr; });
 }
 
+/// `what` must be one truth value.
+void checkCondition(const Conversion &c, const Term &t, const std::string &what) {
+  const bool isTensor = areTensors({t});
+  if (isTensor && t->type() == kBool && t->shape().elem_cnt() == 1) return;
+  c.invalid(what + " is " + (isTensor ? t->desc.toString() : "no tensor") + ", and must be bool of one element",
+            "Cast makes truth values of numbers, ReduceMax and ReduceMin one of several");
+}
+
+std::string resultText(const Conversion &c, const Term &t) {
+  return !areTensors({t}) ? "no tensor" : c.draft.bounded(t) ? t->desc.toString() + " at most" : t->desc.toString();
+}
+
+/// Why two branches cannot be graphs of one op; empty where they can.
+std::string differenceOf(const Conversion &c, const std::vector<Term> &yes, const std::vector<Term> &no) {
+  if (yes.size() != no.size())
+    return "then_branch has " + std::to_string(yes.size()) + " results and else_branch " + std::to_string(no.size());
+  for (size_t k = 0; k < yes.size(); ++k) {
+    const bool fits = areTensors({yes[k], no[k]}) && !areBounded(c, {yes[k], no[k]});
+    if (fits && yes[k]->desc == no[k]->desc) continue;
+    const bool hasName = static_cast<int>(k) < c.node.output_size() && !c.node.output(static_cast<int>(k)).empty();
+    return "result " + std::to_string(k) + (hasName ? " ('" + c.node.output(static_cast<int>(k)) + "')" : "") + " is " +
+           resultText(c, yes[k]) + " of then_branch and " + resultText(c, no[k]) + " of else_branch";
+  }
+  return "";
+}
+
 std::vector<DataType> typesOf(const std::vector<Term> &terms) {
   std::vector<DataType> types;
   for (const Term &t : terms) types.push_back(t->type());
@@ -64,27 +90,25 @@ std::optional<std::vector<Term>> branchesInOp(Conversion &c, size_t first, const
 }
 
 void convertIf(Conversion &c) {
+  checkCondition(c, c.in(0), c.inputText(0));
   if (c.in(0)->value)
     return giveAll(c, c.inliner().inlined(body(c, c.knownInt(0) ? "then_branch" : "else_branch"), {}));
   // Of a condition of the run the branches are graphs of an op, where they fit and their results are of one type.
   std::optional<std::vector<Term>> yes, no;
-  std::string noThen, noElse;
-  bool isOneType = false;
+  std::string noThen, noElse, difference = "a branch";
   const size_t first = c.draft.mark();
   try {
     yes = c.inliner().tried(body(c, "then_branch"), &noThen), no = c.inliner().tried(body(c, "else_branch"), &noElse);
-    isOneType = yes && no && yes->size() == no->size() && areTensors(*yes) && areTensors(*no) && !areBounded(c, *yes) &&
-                !areBounded(c, *no);
-    for (size_t k = 0; isOneType && k < yes->size(); ++k) isOneType = (*yes)[k]->desc == (*no)[k]->desc;
-  } catch (const Undecided &) {
-    isOneType = false;
+    if (yes && no) difference = differenceOf(c, *yes, *no);
+  } catch (const Undecided &u) {
+    difference = "a branch needs " + u.what + " to be known";
   }
   if (!noThen.empty() && !noElse.empty())
     c.invalid("neither of its branches fits: then_branch: " + noThen + "; else_branch: " + noElse);
   if (!noThen.empty() || !noElse.empty())
-    (void)c.knownInts(c.in(0), std::string("its condition, as its ") + (noThen.empty() ? "else" : "then") +
-                                   "_branch does not fit here (" + (noThen.empty() ? noElse : noThen) + "),");
-  if (!isOneType) (void)c.knownInts(0); // its condition decides shapes
+    difference = std::string("its ") + (noThen.empty() ? "else" : "then") + "_branch does not fit here (" +
+                 (noThen.empty() ? noElse : noThen) + ")";
+  if (!difference.empty()) (void)c.knownInts(c.in(0), "its condition, as " + difference + ",");
   if (const auto results = branchesInOp(c, first, *yes, *no)) return giveAll(c, *results);
   const Term condition = c.reshape(c.in(0), {});
   for (size_t k = 0; k < yes->size(); ++k) (*yes)[k] = c.op("where", {condition, (*yes)[k], (*no)[k]});
@@ -97,6 +121,7 @@ struct LoopInOp {
   std::vector<Term> state, sequences;
   size_t rows = 0;
   std::optional<int64_t> length; // of sequences and rows; nothing: the run knows how many turns there are
+  bool isExact = true;           // as many turns as that, if the graph's condition never ends them
   bool takesTurn = true;         // the graph's first two inputs are the turn and the condition
 };
 
@@ -104,26 +129,27 @@ int64_t turnsOf(Conversion &c, const LoopInOp &loop) {
   return c.knownInts(loop.turns, "the number of its turns").at(0);
 }
 
-/// Its results, states before rows; nothing, with the reason, where it cannot be one.
-std::optional<std::vector<Term>> loopInOp(Conversion &c, const Graph &graph, const LoopInOp &loop, std::string *fault) {
+/// What a turn makes of parameters, the condition first; nothing, with the reason, where it cannot be a graph of an op.
+std::optional<std::vector<Term>> turnInOp(Conversion &c, const Graph &graph, const LoopInOp &loop,
+                                          std::vector<Term> *parameters, std::string *fault) {
   if (!areTensors(loop.state)) return *fault = "a state of it is no tensor", std::nullopt;
-  const size_t first = c.draft.mark(), states = loop.state.size();
+  const size_t states = loop.state.size();
   const Term turn = c.draft.parameter({Shape(), kInt64});
-  std::vector<Term> parameters{turn}, inputs;
+  std::vector<Term> inputs;
+  *parameters = {turn};
   if (loop.takesTurn) inputs = {turn, c.scalar(kBool, 1)};
-  for (const Term &t : loop.state) parameters.push_back(c.draft.parameter(t->desc));
+  for (const Term &t : loop.state) parameters->push_back(c.draft.parameter(t->desc));
   for (const Term &t : loop.sequences)
-    parameters.push_back(c.draft.parameter({Shape(DimVector(t->shape().begin() + 1, t->shape().end())), t->type()}));
-  inputs.insert(inputs.end(), parameters.begin() + 1, parameters.end());
+    parameters->push_back(c.draft.parameter({Shape(DimVector(t->shape().begin() + 1, t->shape().end())), t->type()}));
+  inputs.insert(inputs.end(), parameters->begin() + 1, parameters->end());
   auto results = c.inliner().triedInOp(graph, inputs, fault);
   if (!results) return std::nullopt;
-  if (loop.takesTurn && !results->empty() && areTensors({results->front()}) && results->front()->type() == kBool &&
-      results->front()->shape().elem_cnt() == 1)
+  if (loop.takesTurn && !results->empty()) {
+    checkCondition(c, results->front(), "the condition of its body");
     results->front() = c.reshape(results->front(), {});
-  else if (loop.takesTurn)
-    return *fault = "its body makes no condition of one element", std::nullopt;
-  else
+  } else {
     results->insert(results->begin(), c.scalar(kBool, 1));
+  }
   if (results->size() < 1 + states + loop.rows)
     c.invalid("its body has " + std::to_string(results->size()) + " outputs");
   results->resize(1 + states + loop.rows);
@@ -133,33 +159,70 @@ std::optional<std::vector<Term>> loopInOp(Conversion &c, const Graph &graph, con
       return *fault = "state " + std::to_string(k) + " of it is " + loop.state[k]->desc.toString() +
                       " before a turn and " + (*results)[1 + k]->desc.toString() + " after it",
              std::nullopt;
+  return results;
+}
+
+constexpr int64_t kMostRoom = int64_t{1} << 30; // bytes of rows of which the run decides how many there are
+
+/// The tensor of as many rows as there may be turns.
+Shape rowsOf(const Conversion &c, const Term &row, int64_t length, bool isOpen) {
+  DimVector dims = row->shape().dim_vec();
+  dims.insert(dims.begin(), length);
+  const auto bytes = tensorBytes({Shape(dims), row->type()});
+  if (isOpen && (!bytes || *bytes > kMostRoom))
+    c.unsupported(
+        "it may collect " + std::to_string(length) + " rows of " + row->desc.toString() +
+            ", and room for as many as the run decides is at most 1 GiB",
+        "a loop whose rows are as many as the run makes turns needs a small number of turns at most (input 0, M)");
+  return Shape(dims);
+}
+
+/// Its results, states before rows; nothing, with the reason, where it cannot be one.
+std::optional<std::vector<Term>> loopInOp(Conversion &c, const Graph &graph, const LoopInOp &loop, std::string *fault) {
+  const size_t first = c.draft.mark(), states = loop.state.size();
+  std::vector<Term> parameters;
+  auto results = turnInOp(c, graph, loop, &parameters, fault);
+  if (!results) return std::nullopt;
   const std::optional<StoredTensor> &goesOn = results->front()->value;
-  if (goesOn && goesOn->bytes[0] && loop.turns->value && turnsOf(c, loop) > kMostTurnsInOp)
+  const bool isEndless = goesOn && goesOn->bytes[0];
+  if (isEndless && loop.turns->value && turnsOf(c, loop) > kMostTurnsInOp)
     c.unsupported("a loop of more than " + std::to_string(kMostTurnsInOp) + " turns, which no condition ends");
-  if (loop.rows && (!loop.length || !goesOn || !goesOn->bytes[0]))
-    return *fault = "it collects as many rows as the run makes turns", std::nullopt;
+  if (loop.rows && !loop.length)
+    return *fault = "it collects as many rows as the run makes turns, and nothing says how many they are at most",
+           std::nullopt;
+  const bool isOpen = loop.rows && !(isEndless && loop.isExact); // rows are as many as turns are counted
+  auto after = static_cast<int64_t>(1 + states);
+  if (isOpen) {
+    const Term counted = c.draft.parameter({Shape({1}), kInt64});
+    parameters.insert(parameters.begin() + after, counted);
+    results->insert(results->begin() + after, c.op("broadcast_add", {counted, c.constant({1}, Shape({1}))}));
+    ++after;
+  }
+  const size_t own = parameters.size();
   c.draft.addCaptures(first, *results, &parameters);
   if (areBounded(c, parameters) || areBounded(c, *results))
     return *fault = "it reads or makes a tensor of which only the run knows how much there is", std::nullopt;
   std::vector<Term> operands{loop.turns, loop.condition};
   operands.insert(operands.end(), loop.state.begin(), loop.state.end());
+  if (isOpen) operands.push_back(c.constant({0}, Shape({1})));
   operands.insert(operands.end(), loop.sequences.begin(), loop.sequences.end());
-  operands.insert(operands.end(), parameters.begin() + static_cast<int64_t>(1 + states + loop.sequences.size()),
-                  parameters.end());
-  const std::vector<Term> rows(results->begin() + static_cast<int64_t>(1 + states), results->end());
+  operands.insert(operands.end(), parameters.begin() + static_cast<int64_t>(own), parameters.end());
+  const std::vector<Term> rows(results->begin() + after, results->end());
   std::vector<Shape> shapes;
-  for (const Term &t : rows) {
-    DimVector dims = t->shape().dim_vec();
-    dims.insert(dims.begin(), *loop.length);
-    shapes.push_back(Shape(dims));
-  }
-  return c.ops(kLoopType, operands,
-               {{"graph", c.draft.graphOf(first, parameters, *results)},
-                {"states", static_cast<int64_t>(states)},
-                {"sequences", static_cast<int64_t>(loop.sequences.size())},
-                {"row_dtypes", typesOf(rows)},
-                {"row_shapes", shapes}},
-               {{"out", static_cast<int32_t>(states + rows.size())}});
+  for (const Term &t : rows) shapes.push_back(rowsOf(c, t, *loop.length, isOpen));
+  Attrs attrs{{"graph", c.draft.graphOf(first, parameters, *results)},
+              {"states", after - 1},
+              {"sequences", static_cast<int64_t>(loop.sequences.size())},
+              {"row_dtypes", typesOf(rows)},
+              {"row_shapes", shapes}};
+  if (isOpen) attrs["partial"] = true;
+  auto made =
+      c.ops(kLoopType, operands, attrs, {{"out", static_cast<int32_t>(after - 1) + static_cast<int32_t>(rows.size())}});
+  if (!isOpen) return made;
+  const Term count = made[states];
+  made.erase(made.begin() + static_cast<int64_t>(states));
+  for (size_t k = states; k < made.size(); ++k) c.draft.bind({made[k], count, 0});
+  return made;
 }
 
 /// The op of a Loop node; nothing where all is written out, or where `fault` has a reason.
@@ -175,9 +238,33 @@ std::optional<std::vector<Term>> loopNodeInOp(Conversion &c, const Graph &graph,
   loop.condition = c.has(1) ? c.reshape(c.in(1), {}) : c.scalar(kBool, 1);
   loop.state = state;
   loop.rows = rows;
-  const bool begins = loop.condition->value && loop.condition->value->bytes[0];
-  if (c.has(0) && loop.turns->value && begins) loop.length = c.knownInts(0).at(0);
+  loop.isExact = loop.condition->value && loop.condition->value->bytes[0];
+  if (c.has(0) && loop.turns->value) loop.length = std::max<int64_t>(c.knownInts(0).at(0), 0);
   return loopInOp(c, graph, loop, fault);
+}
+
+/// What turns that are not made would have collected: nothing, of the shape that a row has.
+std::vector<Term> noRows(Conversion &c, const Graph &graph, const std::vector<Term> &inputs, size_t first,
+                         size_t rows) {
+  std::string fault;
+  const auto results = c.inliner().triedInOp(graph, inputs, &fault);
+  const std::string why = "it makes no turn, and what it would collect has no shape that is known: ";
+  if (!results) c.unsupported(why + fault, "a value that the import knows is given by --const");
+  std::vector<Term> made;
+  for (size_t k = first; k < first + rows && k < results->size(); ++k) {
+    if (!areTensors({(*results)[k]}) || areBounded(c, {(*results)[k]}))
+      c.unsupported(why + "output " + std::to_string(k) + " of its body is no tensor of a known size");
+    made.push_back((*results)[k]);
+  }
+  if (made.size() < rows) c.invalid("its body has " + std::to_string(results->size()) + " outputs");
+  return made;
+}
+
+/// `row` with an axis of no elements.
+Term withoutRows(Conversion &c, const Term &row, int64_t axis) {
+  DimVector dims = row->shape().dim_vec();
+  dims.insert(dims.begin() + axis, 0);
+  return c.constant(row->type(), Shape(dims), {});
 }
 
 void convertLoop(Conversion &c) {
@@ -187,8 +274,10 @@ void convertLoop(Conversion &c) {
   const int scans = c.node.output_size() - static_cast<int>(state.size());
   std::vector<std::vector<Term>> scanned(static_cast<size_t>(std::max(scans, 0)));
   std::string fault;
-  for (size_t k : {0, 1})
-    if (c.has(k) && c.in(k)->value) (void)c.knownInt(k); // one element
+  if (c.has(0)) c.checkType(0, {kInt64});
+  if (c.has(0) && c.in(0)->shape().elem_cnt() != 1)
+    c.invalid(c.inputText(0) + " is " + c.in(0)->desc.toString() + ", and must be one number");
+  if (c.has(1)) checkCondition(c, c.in(1), c.inputText(1));
   // Turns that the import knows are written out, up to a limit: each is computed with what is known in it.
   const bool isOfRun = (c.has(0) && !c.in(0)->value) || (c.has(1) && !c.in(1)->value);
   const bool isLong = !isOfRun && c.has(0) && c.knownInts(0).at(0) > kMostTurns;
@@ -205,7 +294,8 @@ void convertLoop(Conversion &c) {
     auto results = c.inliner().inlined(graph, inputs);
     if (results.size() < 1 + state.size() + scanned.size())
       c.invalid("its body has " + std::to_string(results.size()) + " outputs");
-    if (turn == 0 && areTensors({results[0]}) && !results[0]->value)
+    checkCondition(c, results[0], "the condition of its body");
+    if (turn == 0 && !results[0]->value)
       if (auto whole = loopNodeInOp(c, graph, state, scanned.size(), &fault)) return giveAll(c, *whole);
     for (size_t k = 0; k < scanned.size(); ++k) scanned[k].push_back(results[1 + state.size() + k]);
     state.assign(results.begin() + 1, results.begin() + 1 + static_cast<int64_t>(state.size()));
@@ -214,8 +304,14 @@ void convertLoop(Conversion &c) {
                  .at(0) != 0;
   }
   for (size_t k = 0; k < state.size(); ++k) c.out(static_cast<int>(k), state[k]);
+  if (turn == 0 && !scanned.empty()) {
+    std::vector<Term> inputs{c.draft.parameter({Shape(), kInt64}), c.scalar(kBool, 1)};
+    inputs.insert(inputs.end(), state.begin(), state.end());
+    const auto none = noRows(c, graph, inputs, 1 + state.size(), scanned.size());
+    for (size_t k = 0; k < none.size(); ++k) c.out(static_cast<int>(state.size() + k), withoutRows(c, none[k], 0));
+    return;
+  }
   for (size_t k = 0; k < scanned.size(); ++k) {
-    if (scanned[k].empty()) c.unsupported("what a loop without turns collects");
     std::vector<Term> rows;
     for (const Term &t : scanned[k]) {
       DimVector dims = t->shape().dim_vec();
@@ -280,7 +376,18 @@ std::vector<Term> scanned(Conversion &c, const Graph &graph, std::vector<Term> s
   if (sequences.empty()) c.invalid("it has nothing to go over");
   const int64_t length = sequences[0]->dim(c.axisOf(axes[0], sequences[0]->rank()));
   if (length > kMostTurns) return scanInOp(c, graph, state, sequences, axes, directions, outAxes, outDirections);
-  if (length < 1) c.unsupported("a scan without turns");
+  if (length < 1) {
+    std::vector<Term> inputs = state, all = state;
+    for (size_t k = 0; k < sequences.size(); ++k) {
+      DimVector dims = sequences[k]->shape().dim_vec();
+      dims.erase(dims.begin() + c.axisOf(axes[k], sequences[k]->rank()));
+      inputs.push_back(c.draft.parameter({Shape(dims), sequences[k]->type()}));
+    }
+    const auto none = noRows(c, graph, inputs, state.size(), outAxes.size());
+    for (size_t k = 0; k < none.size(); ++k)
+      all.push_back(withoutRows(c, none[k], c.axisOf(outAxes[k], none[k]->rank() + 1)));
+    return all;
+  }
   std::vector<std::vector<Term>> collected(outAxes.size());
   const size_t states = state.size();
   for (int64_t turn = 0; turn < length; ++turn) {
@@ -365,8 +472,9 @@ void convertScan(Conversion &c) {
 void addControlFlow(ConverterTable *t) {
   t->add("If", convertIf, "the branch; if, or where, when the condition is of the run",
          "conditions of the run that decide shapes");
-  t->add("Loop", convertLoop, "its body, once for each turn; loop, of the run or of more than 4,096 turns",
-         "as many rows as the run makes turns, states whose shapes change from turn to turn of the run");
+  t->add(
+      "Loop", convertLoop, "its body, once for each turn; loop, of the run or of more than 4,096 turns",
+      "as many rows as the run makes turns, where nothing says how many they are at most; states whose shapes change from turn to turn of the run");
   t->add("Scan", convertScan, "its body, once for each turn; loop, of more than 4,096 turns", "sequence_lens");
 }
 

@@ -32,7 +32,11 @@ void convertTopK(Conversion &c) {
   const bool isLargest = c.version < 11 || c.flag("largest", true);
   const bool isOpen = c.version >= 10 && !c.in(1)->value;
   const int64_t k = isOpen ? x->dim(axis) : c.version < 10 ? c.required("k") : c.knownInt(1);
-  if (k < 0 || k > x->dim(axis)) c.invalid(std::to_string(k) + " of " + std::to_string(x->dim(axis)) + " elements");
+  if (k < 0 || k > x->dim(axis))
+    c.invalid((c.version < 10 ? "attribute 'k'" : c.inputText(1)) + " is " + std::to_string(k) + ", and axis " +
+                  std::to_string(axis) + " of " + x->desc.toString() + " has " + std::to_string(x->dim(axis)) +
+                  (x->dim(axis) == 1 ? " element" : " elements"),
+              "k is from 0 to " + std::to_string(x->dim(axis)));
   // A count of the run takes the first of all of them.
   if (isOpen && c.in(1)->shape().elem_cnt() != 1)
     c.invalid(c.inputText(1) + " is " + c.in(1)->desc.toString() + ", and must be one number");
