@@ -1,6 +1,7 @@
 """ONNX models in Python: numbers and gradients beside those of PyTorch and numpy, training that begins with a model's weights."""
 # SPDX-License-Identifier: Apache-2.0
 import os
+import subprocess
 import sys
 import unittest
 
@@ -54,6 +55,49 @@ class Models(ScratchTest):
         np.testing.assert_allclose(opc.load(self.path("m.plan")).run(x=X)["y"], want, rtol=1e-6)
         self.command("run", "m.plan", "--input", "x=f32[2,3]:1,-2,3,-4,5,-6", "--outputs", "out")
         np.testing.assert_allclose(np.load(self.path("out/y.npy")), want, rtol=1e-6)
+
+    def test_loading_leaves_the_weights_in_the_file(self):
+        """64 MiB of weights, of which loading takes next to nothing; what it takes is the process's peak of memory."""
+        w = np.random.default_rng(3).standard_normal((4096, 4096)).astype(F32)
+        path = self.model([m.node("MatMul", ["x", "w"], ["y"])], [m.value("x", (1, 4096))], [m.value("y")], [m.tensor("w", w)])
+        code = ("import sys, numpy, opc\n"
+                "def peak(): return next(int(x.split()[1]) for x in open('/proc/self/status') if x.startswith('VmHWM:'))\n"
+                "before = peak(); g = opc.load(sys.argv[1]); print(peak() - before)\n"
+                "numpy.save(sys.argv[2], g.compile().run(x=numpy.ones((1, 4096), numpy.float32))['y'])")  # fmt: skip
+        done = subprocess.run([sys.executable, "-c", code, path, self.path("y.npy")], capture_output=True, text=True, check=True, timeout=120)
+        np.testing.assert_allclose(np.load(self.path("y.npy")), w.astype(np.float64).sum(0, keepdims=True), atol=1e-3)
+        self.assertLess(int(done.stdout) * 1024, 0.2 * w.nbytes, "the whole file was read")
+
+    def test_a_file_that_is_written_again_is_noticed(self):
+        path = self.layer()
+        g = opc.load(path)
+        with open(path, "r+b") as f:
+            f.truncate(100)
+        with self.assertRaisesRegex(opc.Error, "m.onnx' has been written since the model was loaded"):
+            g.compile()
+        self.layer()
+        replaced = opc.load(path)
+        os.rename(path, self.path("before.onnx"))
+        with open(path, "wb") as f:
+            f.write(b"another file")
+        want = np.maximum(X @ self.w, 0) + self.table
+        np.testing.assert_allclose(replaced.compile().run(x=X)["y"], want, rtol=1e-6)
+
+    def test_data_that_became_shorter_is_noticed(self):
+        """What lies beside the model, too: to read behind its end would end the process."""
+        w = np.random.default_rng(3).standard_normal((64, 64)).astype(F32)
+        with open(self.path("w.data"), "wb") as f:
+            f.write(w.tobytes())
+        beside = [m.external("w", w.shape, location="w.data", offset=0, length=w.nbytes)]
+        g = opc.load(self.model([m.node("MatMul", ["x", "w"], ["y"])], [m.value("x", (1, 64))], [m.value("y")], beside))
+        x = np.linspace(-1, 1, 64, dtype=F32)[None]
+        np.testing.assert_allclose(g.compile().run(x=x)["y"], x @ w, atol=1e-5)
+        os.truncate(self.path("w.data"), 4096)
+        with self.assertRaisesRegex(opc.Error, "tensor 'w' ends at byte 16384 of '.*w.data', which has 4096 by now"):
+            g.compile()
+        with open(self.path("w.data"), "wb") as f:
+            f.write(w.tobytes())
+        np.testing.assert_allclose(g.compile().run(x=x)["y"], x @ w, atol=1e-5)
 
     def test_gradients(self):
         g = opc.load(self.layer())

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ModelValues.h"
 
+#include "StoredFiles.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -68,6 +70,7 @@ Result<std::set<std::string>> giveModelValues(Session &session, const ModelValue
                                               const ValueFlags &flags) {
   std::set<std::string> given;
   if (values.empty()) return given;
+  OPC_RETURN_IF_ERROR(filesAreComplete(values));
   std::vector<NamedValues> weights;
   for (const std::string &path : flags.weights) {
     OPC_ASSIGN_OR_RETURN(NamedValues opened, NamedValues::open({}, path, "--weights"));

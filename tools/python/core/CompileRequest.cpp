@@ -6,9 +6,13 @@
 #include "DlpackArrays.h"
 #include "MeshText.h"
 #include "PythonErrors.h"
+#include "StoredFiles.h"
 #include "TextParts.h"
 
 #include <pybind11/stl.h>
+
+#include <algorithm>
+#include <sys/stat.h>
 
 namespace py = pybind11;
 
@@ -131,6 +135,26 @@ void setTraining(CompileOptions &options, const py::list &groups, int64_t accumu
 
 } // namespace
 
+/// Device and node, and what changes when the file is written.
+static std::vector<int64_t> identityOf(const std::string &path) {
+  struct stat now;
+  if (::stat(path.c_str(), &now) != 0 || !S_ISREG(now.st_mode)) return {};
+  return {static_cast<int64_t>(now.st_dev), static_cast<int64_t>(now.st_ino), now.st_size, now.st_mtim.tv_sec,
+          now.st_mtim.tv_nsec};
+}
+
+ModelFile::ModelFile(std::string path, SharedBytes bytes)
+    : path_(std::move(path)), bytes_(std::move(bytes)), identity_(identityOf(path_)) {}
+
+Status ModelFile::check() const {
+  const std::vector<int64_t> now = identityOf(path_);
+  if (identity_.empty() || now.empty() || now == identity_) return Status::ok();
+  if (!std::equal(now.begin(), now.begin() + 2, identity_.begin())) return Status::ok(); // another device or node
+  return Status(StatusCode::kInvalidGraph, "OPC0323",
+                "'" + path_ + "' has been written since the model was loaded from it")
+      .withHelp("load it again: weights are read when a graph is compiled");
+}
+
 void raiseFindings(const Pipeline &pipeline) {
   raise(pipeline.diagnostics(), pipeline.errorCount(), pipeline.errorClass(), pipeline.source());
 }
@@ -146,7 +170,12 @@ void bindCompileOptions(py::module_ &module) {
       .def_readwrite("train", &CompileOptions::train)
       .def("set_mesh", &setMesh)
       .def("set_model", &setModel)
-      .def("set_values", [](CompileOptions &options, const GraphValues &values) { options.values = *values.tensors; })
+      .def("set_values",
+           [](CompileOptions &options, const GraphValues &values) {
+             if (values.check) check(values.check());
+             check(filesAreComplete(*values.tensors));
+             options.values = *values.tensors;
+           })
       .def("set_gradient", &setGradient)
       .def("set_training", &setTraining);
 }

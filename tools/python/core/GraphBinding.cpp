@@ -3,8 +3,10 @@
 #include "Bindings.h"
 
 #include "AttrConversion.h"
+#include "CompileRequest.h"
 #include "FileBytes.h"
 #include "GraphMessage.h"
+#include "ModelSource.h"
 #include "OpSuggestions.h"
 #include "PluginOverrides.h"
 #include "PythonErrors.h"
@@ -127,8 +129,11 @@ void bindRegistry(py::module_ &module) {
   module.def("write_file", [](const std::string &path, const py::bytes &bytes) {
     check(writeFileAtomically(path, std::string_view(bytes)));
   });
-  module.def("read_file",
-             [](const std::string &path) { return py::bytes(std::string(valueOf(FileBytes::open(path)).view())); });
+  module.def("read_file", [](const std::string &path) -> py::object {
+    const auto file = std::make_shared<const FileBytes>(valueOf(FileBytes::open(path)));
+    if (!looksLikeModel(file->view())) return py::bytes(file->view().data(), file->view().size());
+    return py::cast(ModelFile(path, SharedBytes(file->view(), file, file->isMapped())));
+  });
   module.def("load_plugin", [](const std::string &path) { check(addPlugin(path)); });
   module.def("dtype_name", [](py::handle type) -> py::object {
     const DataType known = dataTypeFromPython(type);

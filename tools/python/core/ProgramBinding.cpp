@@ -22,7 +22,7 @@ namespace opc::python {
 namespace {
 
 /// A graph file's bytes, through the phases up to `to`. Throws what is found.
-std::unique_ptr<Pipeline> runPipeline(const Registry &registry, const std::string &name, std::string bytes,
+std::unique_ptr<Pipeline> runPipeline(const Registry &registry, const std::string &name, SharedBytes bytes,
                                       const CompileOptions &options, Phase to) {
   auto pipeline = std::make_unique<Pipeline>(registry, options);
   const bool done = withoutGil([&] { return pipeline->import(name, std::move(bytes)) && pipeline->run(to); });
@@ -96,7 +96,8 @@ graph::Job parseText(const std::string &text) {
 /// A graph that was read (or differentiated: with a gradient in the options), with what is known of its tensors:
 /// (message, inputs, variables, outputs, gradients, values that came with it or None). Constants of a model that a
 /// graph's text cannot hold are variables of it.
-py::tuple readGraph(const std::string &name, std::string bytes, const CompileOptions &options) {
+py::tuple readGraph(const std::string &name, SharedBytes bytes, const CompileOptions &options,
+                    std::function<Status()> unchanged = nullptr) {
   const RegistryPtr registry = currentRegistry();
   const bool gradient = options.gradient.has_value();
   const auto pipeline =
@@ -117,7 +118,8 @@ py::tuple readGraph(const std::string &name, std::string bytes, const CompileOpt
   message->become(parseText(text), text, std::move(tensors));
   py::object values = py::none();
   if (!pipeline->values().empty())
-    values = py::cast(GraphValues{std::make_shared<const std::map<std::string, StoredTensor>>(pipeline->values())});
+    values = py::cast(GraphValues{std::make_shared<const std::map<std::string, StoredTensor>>(pipeline->values()),
+                                  std::move(unchanged)});
   return py::make_tuple(std::move(message), factsOf(facts.inputs), factsOf(facts.variables), factsOf(facts.outputs),
                         gradients, values);
 }
@@ -134,6 +136,7 @@ std::shared_ptr<CompiledProgram> compile(const std::string &name, std::string by
 
 void bindProgram(py::module_ &module) {
   bindCompileOptions(module);
+  py::class_<ModelFile>(module, "ModelFile");
   py::class_<CompiledProgram, std::shared_ptr<CompiledProgram>>(module, "CompiledProgram")
       .def(py::init([](const py::bytes &plan) {
         return std::make_shared<CompiledProgram>(CompiledProgram{currentRegistry(), std::string(plan)});
@@ -142,12 +145,14 @@ void bindProgram(py::module_ &module) {
   module.def("compile", [](const std::string &name, const py::bytes &bytes, const CompileOptions &options) {
     return compile(name, std::string(bytes), options);
   });
+  module.def("read_graph", [](const std::string &name, const ModelFile &file, const CompileOptions &options) {
+    return readGraph(name, file.bytes(), options, [file] { return file.check(); });
+  });
   module.def("read_graph", [](const std::string &name, const py::bytes &bytes, const CompileOptions &options) {
     return readGraph(name, std::string(bytes), options);
   });
   module.def("graph_facts", [](const std::string &name, const py::bytes &bytes, const CompileOptions &options,
                                bool planned) { return graphFacts(name, std::string(bytes), options, planned); });
-  module.def("looks_like_model", [](const py::bytes &bytes) { return looksLikeModel(std::string_view(bytes)); });
   module.def("looks_like_plan", [](const py::bytes &bytes) { return looksLikePlan(std::string(bytes)); });
 }
 

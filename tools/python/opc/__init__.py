@@ -30,24 +30,25 @@ def load(
     """A graph, or a program from a plan, told apart by content.
 
     dims: sizes that an ONNX model gives names, {"batch": 4}. consts: inputs of an ONNX model that decide shapes or branches and become
-    constants, {"sr": 16000}. options: shapes={"x": (32, 784)} for graphs that leave some open. The weights of a model come with it;
-    tensors in files of their own are read when the graph is compiled, and must not change until then.
+    constants, {"sr": 16000}. options: shapes={"x": (32, 784)} for graphs that leave some open. The weights of a model come with it:
+    they are read from its files when the graph is compiled, and the files must not change until then.
     """
     path = os.fspath(path)
     content = _core.read_file(path)
-    if _core.looks_like_plan(content):
+    is_model = isinstance(content, _core.ModelFile)
+    if not is_model and _core.looks_like_plan(content):
         if dims or consts or options:
             raise _usage(f"{path} is a plan, which has its sizes", "load the graph or the model to choose others")
         return Program.from_plan(content, os.path.splitext(os.path.basename(path))[0])
     _op.know(path)
     request = Graph()._options(**options)
     if dims or consts:
-        if not _core.looks_like_model(content):
+        if not is_model:
             raise _usage(f"dims and consts are for ONNX models, and {path} is none", "shapes={NAME: DIMS} gives an input its shape")
         request.set_model(_options.sizes(dims), _options.constants(consts))
     graph, _ = Graph._read(path, content, request)
     graph.name = os.path.splitext(os.path.basename(path))[0]
-    graph._of_model = _core.looks_like_model(content)
+    graph._of_model = is_model
     return graph
 
 

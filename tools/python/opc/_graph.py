@@ -176,8 +176,8 @@ class Graph(OneOfAKind):
         self._of_model = False  # sizes of its inputs are in its constants, too
 
     @classmethod
-    def _read(cls, name: str, content: bytes, options: Any) -> Tuple["Graph", Dict[str, Tuple[str, str]]]:
-        """A graph from the bytes of a file, and its gradients when the options ask for some."""
+    def _read(cls, name: str, content: Any, options: Any) -> Tuple["Graph", Dict[str, Tuple[str, str]]]:
+        """A graph from the bytes of a file, or a model's file, and its gradients when the options ask for some."""
         graph = cls(name)
         graph._message, inputs, variables, outputs, gradients, graph._values = _core.read_graph(name, content, options)
         for known, facts in ((graph.inputs, inputs), (graph.variables, variables), (graph.outputs, outputs)):
