@@ -80,7 +80,7 @@ class Options(unittest.TestCase):
 
     def test_right_ones(self):
         for sim in ("", "seed=18446744073709551615", "policy=random,cc=75", "memory=64M,devices=16", "driver=11080,findings=warn,limit=1000",
-                    "fail=cuMemAlloc:3:2,fail=cuLaunchKernel:1:719", "drop=a:1,drop=a:2", "alter=a:grid,alter=a:0+1,alter=b:8/16"):
+                    "drop=a:1,drop=a:2", "alter=a:grid,alter=a:0+1,alter=b:8/16"):
             self.assertEqual(init(sim), (0, ""), sim)
 
     def test_no_device(self):
@@ -90,6 +90,13 @@ class Options(unittest.TestCase):
         code, said = init("fail=cuInit:1:999")
         self.assertEqual(code, 999)
         self.assertIn("cuInit: call 1, injected by fail= of CUDA_SIM", said)
+
+    def test_a_failure_that_does_not_come(self):
+        code, said = init("fail=cuMemAlloc:3:2,fail=cuInit:1:999,fail=ncclAllReduce:1:3")
+        self.assertEqual(code, 999)
+        for text in ("fail=cuMemAlloc:3:2 of CUDA_SIM has not happened: there were 0 calls", "fail=ncclAllReduce:1:3 of CUDA_SIM has not happened"):
+            self.assertIn("gpusim: warning: " + text, said)
+        self.assertNotIn("fail=cuInit:1:999 of CUDA_SIM has not happened", said)
 
     def test_report_to_stderr(self):
         self.assertEqual(json.loads(init("seed=7,report=-")[1])["seed"], 7)

@@ -1,8 +1,6 @@
-// Ranks as threads, each with a simulated device: opc's NCCL engine over the stand-ins, and NCCL's stand-in by itself.
+// Ranks as threads, each with a simulated device: what NCCL's stand-in does, by NCCL's documented signatures.
 // SPDX-License-Identifier: Apache-2.0
 #include "DriverTable.h"
-#include "InProcessCommunicator.h"
-#include "NcclEngine.h"
 
 #include <atomic>
 #include <chrono>
@@ -13,7 +11,6 @@
 #include <vector>
 
 using namespace opc::gpusim::driver;
-namespace rt = opc::runtime;
 
 namespace {
 
@@ -29,6 +26,12 @@ struct UniqueId {
   char bytes[128];
 };
 struct Comm;
+/// The beginning of ncclConfig_t, which has its size in front.
+struct Config {
+  size_t size = sizeof(Config);
+  unsigned magic = 0xcafebeef, version = 21800;
+  int blocking = 0;
+};
 
 /// The stand-in's functions, by NCCL's documented signatures.
 struct Nccl {
@@ -43,6 +46,11 @@ struct Nccl {
   int (*send)(const void *, size_t, int, int, Comm *, Stream *);
   int (*recv)(void *, size_t, int, int, Comm *, Stream *);
   int (*allReduce)(const void *, void *, size_t, int, int, Comm *, Stream *);
+  int (*reduce)(const void *, void *, size_t, int, int, int, Comm *, Stream *);
+  int (*reduceScatter)(const void *, void *, size_t, int, int, Comm *, Stream *);
+  int (*allGather)(const void *, void *, size_t, int, Comm *, Stream *);
+  int (*broadcast)(const void *, void *, size_t, int, int, Comm *, Stream *);
+  int (*initRankConfig)(Comm **, int, UniqueId, int, struct Config *);
   Nccl() {
     void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!library) std::printf("%s\n", dlerror()), std::exit(2);
@@ -53,7 +61,8 @@ struct Nccl {
     find(getUniqueId, "ncclGetUniqueId"), find(initRank, "ncclCommInitRank"), find(destroy, "ncclCommDestroy");
     find(abort, "ncclCommAbort"), find(asyncError, "ncclCommGetAsyncError"), find(errorString, "ncclGetErrorString");
     find(groupStart, "ncclGroupStart"), find(groupEnd, "ncclGroupEnd"), find(send, "ncclSend"), find(recv, "ncclRecv");
-    find(allReduce, "ncclAllReduce");
+    find(allReduce, "ncclAllReduce"), find(reduce, "ncclReduce"), find(reduceScatter, "ncclReduceScatter");
+    find(allGather, "ncclAllGather"), find(broadcast, "ncclBroadcast"), find(initRankConfig, "ncclCommInitRankConfig");
   }
 };
 
@@ -106,48 +115,6 @@ Stream *newStream() {
   return s;
 }
 
-// --- opc's engine ---------------------------------------------------------------------------------------------------
-
-void engine() {
-  auto ends = rt::inProcessCommunicators(4);
-  ranks(4, [&](int r) {
-    rt::NcclOptions options;
-    options.device = r;
-    auto made = rt::ncclCommunicator(*ends[static_cast<size_t>(r)], options);
-    if (!made) return expect(false, made.status().message().c_str(), __LINE__);
-    rt::Communicator &comm = **made;
-    // Columns 2 to 5 of each rank's 4 x 8 go to the next rank's columns 0 to 3, three times on two channels.
-    for (int round = 0; round < 3; ++round)
-      for (int channel : {0, 1}) {
-        const DevicePtr from = filled<float>(32, [&](size_t i) { return float(100 * r + round) + float(i) * 0.5f; });
-        const DevicePtr to = filled<float>(32, [](size_t) { return -1.0f; });
-        const rt::CommBlock out{pointer(from), {4, 8}, opc::Box{{0, 2}, {4, 3}}, 4},
-            in{pointer(to), {4, 8}, opc::Box{{0, 0}, {4, 3}}, 4};
-        const auto sent = comm.exchange(channel, {{(r + 1) % 4, out}}, {{(r + 3) % 4, in}});
-        expect(bool(sent), "exchange", __LINE__);
-        const auto found = read<float>(to, 32);
-        bool right = true;
-        for (size_t i = 0; i < 32; ++i) {
-          const size_t row = i / 8, column = i % 8;
-          right &= found[i] ==
-                   (column < 3 ? float(100 * ((r + 3) % 4) + round) + float(row * 8 + column + 2) * 0.5f : -1.0f);
-        }
-        EXPECT(right);
-      }
-    const DevicePtr x = filled<float>(100, [&](size_t i) { return float(i) * float(r + 1); });
-    EXPECT(bool(comm.allReduce(0, {0, 1, 2, 3}, pointer(x), 100, opc::kFloat, opc::BoxingReduction::kSum)));
-    EXPECT(read<float>(x, 100)[7] == 70);
-    // Pairs of ranks have communicators of their own.
-    const std::vector<int64_t> pair = r < 2 ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{2, 3};
-    EXPECT(bool(comm.allReduce(1, pair, pointer(x), 100, opc::kFloat, opc::BoxingReduction::kMax)));
-    EXPECT(read<float>(x, 100)[99] == 990);
-    EXPECT(bool(comm.barrier()));
-  });
-}
-
-// --- the stand-in by itself
-// -------------------------------------------------------------------------------------------
-
 void messages() {
   UniqueId id;
   OK(cuInit, 0);
@@ -182,6 +149,77 @@ void messages() {
     EXPECT(nccl().asyncError(comm, &error) == 0 && error == 0);
     EXPECT(nccl().destroy(comm) == 0);
   });
+}
+
+/// What all ranks call, in place and not, with a communicator whose calls do not wait.
+void collectives() {
+  UniqueId id;
+  OK(cuInit, 0);
+  EXPECT(nccl().getUniqueId(&id) == 0);
+  ranks(3, [&](int r) {
+    Comm *comm = nullptr;
+    Config config;
+    EXPECT(nccl().initRankConfig(&comm, 3, id, r, &config) == 7); // ncclInProgress
+    int state = 7;
+    while (state == 7) EXPECT(nccl().asyncError(comm, &state) == 0);
+    EXPECT(state == 0);
+    Stream *s = newStream();
+    // Rank r has 100 r + i: 6 numbers, two of each rank's piece.
+    const DevicePtr own = filled<int>(6, [&](size_t i) { return 100 * r + int(i); });
+    const DevicePtr all = filled<int>(18, [](size_t) { return -1; }), piece = filled<int>(2, [](size_t) { return -1; });
+    const DevicePtr sum = filled<int>(6, [](size_t) { return -1; }), sent = filled<int>(6, [](size_t) { return -1; });
+    EXPECT(nccl().groupStart() == 0);
+    EXPECT(nccl().allGather(pointer(own), pointer(all), 6, kInt32, comm, s) == 0);
+    EXPECT(nccl().reduceScatter(pointer(own), pointer(piece), 2, kInt32, kSum, comm, s) == 0);
+    EXPECT(nccl().groupEnd() == 0);
+    EXPECT(nccl().reduce(pointer(own), pointer(sum), 6, kInt32, kSum, 1, comm, s) == 0);
+    EXPECT(nccl().broadcast(pointer(own), pointer(sent), 6, kInt32, 2, comm, s) == 0);
+    EXPECT(nccl().allReduce(pointer(own), pointer(own), 6, kInt32, kMax, comm, s) == 0);
+    OK(cuStreamSynchronize, s);
+    const auto gathered = read<int>(all, 18), mine = read<int>(piece, 2), root = read<int>(sum, 6);
+    for (int i = 0; i < 18; ++i) EXPECT(gathered[size_t(i)] == 100 * (i / 6) + i % 6);
+    for (int i = 0; i < 2; ++i) EXPECT(mine[size_t(i)] == 300 + 3 * (2 * r + i));
+    for (int i = 0; i < 6; ++i) EXPECT(root[size_t(i)] == (r == 1 ? 300 + 3 * i : -1));
+    EXPECT(read<int>(sent, 6)[5] == 205 && read<int>(own, 6)[5] == 205);
+    EXPECT(nccl().destroy(comm) == 0);
+  });
+}
+
+/// The ranks call different things, or with another root.
+void disagreement() {
+  UniqueId id;
+  OK(cuInit, 0);
+  nccl().getUniqueId(&id);
+  std::atomic<int> refused{0};
+  ranks(2, [&](int r) {
+    Comm *comm = nullptr;
+    EXPECT(nccl().initRank(&comm, 2, id, r) == 0);
+    Stream *s = newStream();
+    const DevicePtr p = filled<float>(16, [](size_t) { return 1.0f; });
+    refused += (r ? nccl().allReduce(pointer(p), pointer(p), 8, kFloat, kSum, comm, s)
+                  : nccl().broadcast(pointer(p), pointer(p), 8, kFloat, 0, comm, s)) == 4;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50)); // both have called
+    if (r == 0) nccl().abort(comm);
+    OK(cuCtxSynchronize);
+  });
+  EXPECT(refused == 1);
+}
+
+/// fail= of CUDA_SIM: the second all-reduce of the process.
+void injected() {
+  UniqueId id;
+  OK(cuInit, 0);
+  nccl().getUniqueId(&id);
+  Comm *comm = nullptr;
+  useDevice(0);
+  EXPECT(nccl().initRank(&comm, 1, id, 0) == 0);
+  Stream *s = newStream();
+  const DevicePtr p = filled<float>(4, [](size_t i) { return float(i); });
+  EXPECT(nccl().allReduce(pointer(p), pointer(p), 4, kFloat, kSum, comm, s) == 0);
+  EXPECT(nccl().allReduce(pointer(p), pointer(p), 4, kFloat, kSum, comm, s) == 3);
+  EXPECT(nccl().allReduce(pointer(p), pointer(p), 4, kFloat, kSum, comm, s) == 0);
+  OK(cuStreamSynchronize, s);
+  EXPECT(read<float>(p, 4)[3] == 3);
 }
 
 /// The kernel that makes what is sent is on another stream, and nobody waits for it.
@@ -271,9 +309,10 @@ void aborted() {
 } // namespace
 
 int main(int argc, char **argv) {
-  const std::pair<const char *, void (*)()> scenarios[] = {{"engine", engine},       {"messages", messages},
-                                                           {"unordered", unordered}, {"mistakes", mistakes},
-                                                           {"sizes", sizes},         {"aborted", aborted}};
+  const std::pair<const char *, void (*)()> scenarios[] = {
+      {"messages", messages}, {"collectives", collectives}, {"disagreement", disagreement},
+      {"injected", injected}, {"unordered", unordered},     {"mistakes", mistakes},
+      {"sizes", sizes},       {"aborted", aborted}};
   for (const auto &[name, run] : scenarios)
     if (argc == 2 && !std::strcmp(argv[1], name)) {
       run();

@@ -1,4 +1,4 @@
-// The functions of CUDA's runtime that kernels' host code and opc's NCCL engine call, over the driver's.
+// The functions of CUDA's runtime that kernels' host code calls, over the driver's.
 // SPDX-License-Identifier: Apache-2.0
 #include "RuntimeState.h"
 

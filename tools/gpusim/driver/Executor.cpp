@@ -24,6 +24,8 @@ bool &inHostFunction() {
 
 namespace {
 
+constexpr uint8_t kPoison = 0xb5;
+
 const char *verbOf(Access access) {
   return access == Access::kRead ? "reads" : access == Access::kWrite ? "writes" : "updates atomically";
 }
@@ -201,16 +203,20 @@ void Executor::contribute(Operation &operation, const ContributeWork &work) {
 
 void Executor::receive(Operation &operation, const ReceiveWork &work) {
   Transfer &t = *work.transfer;
-  if (t.aborted || work.bytes == 0 || !inDevice(operation, work.to, work.bytes, "target")) return;
+  if (work.bytes == 0 || !inDevice(operation, work.to, work.bytes, "target")) return;
+  if (t.aborted) {
+    driver_.memory->fill(work.to, kPoison, work.bytes); // nobody knows what, and no error
+    return;
+  }
   for (const auto &c : t.contributions)
-    if (c.size() != work.bytes) {
+    if (c.size() != t.bytes) {
       driver_.fault(*operation.context, kLaunchFailed, "transfer",
                     operation.name->text() + ": another rank's part has failed, or is of another size", true);
       return;
     }
   if (!t.combined) t.result = t.combine ? t.combine(t) : t.contributions[0], t.combined = true;
   touch(operation, Access::kWrite, work.to, work.to + work.bytes);
-  driver_.memory->write(work.to, t.result.data(), work.bytes);
+  driver_.memory->write(work.to, t.result.data() + work.offset, work.bytes);
   driver_.report.peer.add(work.bytes);
 }
 

@@ -58,7 +58,7 @@ struct ContributeWork {
 };
 struct ReceiveWork {
   std::shared_ptr<Transfer> transfer;
-  uint64_t to = 0, bytes = 0;
+  uint64_t to = 0, bytes = 0, offset = 0; // in the result
 };
 
 using Work = std::variant<MarkerWork, KernelWork, CopyWork, FillWork, HostWork, ContributeWork, ReceiveWork>;

@@ -32,6 +32,16 @@ __attribute__((visibility("default"))) size_t opcGpusimFindings() {
   return count;
 }
 
+/// How many of them are errors of the program: all, but with findings=warn those of the hardware.
+__attribute__((visibility("default"))) size_t opcGpusimErrors() {
+  size_t count = 0;
+  (void)api("opcGpusimErrors", kNothing, [&](ApiCall &c) {
+    count = c.driver.errors;
+    return kSuccess;
+  });
+  return count;
+}
+
 /// Whether findings and refusals are printed; they are in the report in any case.
 __attribute__((visibility("default"))) void opcGpusimPrint(int prints) {
   (void)api("opcGpusimPrint", kNothing, [&](ApiCall &c) {

@@ -42,6 +42,15 @@ bool isFunction(std::string_view name) {
   return false;
 }
 
+/// Those of the stand-in for NCCL, whose codes are its own.
+bool isNcclFunction(std::string_view name) {
+  constexpr std::string_view kNames[] = {"ncclGetUniqueId",   "ncclCommInitRank", "ncclCommInitRankConfig",
+                                         "ncclGroupStart",    "ncclGroupEnd",     "ncclSend",
+                                         "ncclRecv",          "ncclAllReduce",    "ncclAllGather",
+                                         "ncclReduceScatter", "ncclReduce",       "ncclBroadcast"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
 bool isResult(uint64_t code) {
 #define GPUSIM_CODE(name, cudaName, value, text)                                                                       \
   if (code == value) return value != 0;
@@ -55,8 +64,11 @@ bool failure(std::string_view text, InjectedFailure *out) {
   if (first == text.npos || second == text.npos) return false;
   uint64_t code = 0;
   out->function = text.substr(0, first);
-  if (!isFunction(out->function) || !number(text.substr(first + 1, second - first - 1), 1, UINT64_MAX, &out->call) ||
-      !number(text.substr(second + 1), 1, 999, &code) || !isResult(code))
+  const bool isNccl = isNcclFunction(out->function);
+  constexpr uint64_t kMostOfNccl = 6; // ncclRemoteError
+  if ((!isNccl && !isFunction(out->function)) ||
+      !number(text.substr(first + 1, second - first - 1), 1, UINT64_MAX, &out->call) ||
+      !number(text.substr(second + 1), 1, isNccl ? kMostOfNccl : 999, &code) || (!isNccl && !isResult(code)))
     return false;
   out->code = static_cast<int>(code);
   return true;
@@ -142,7 +154,8 @@ const char *set(std::string_view key, std::string_view value, SimOptions *o) {
   if (key == "fail") {
     InjectedFailure f;
     if (!failure(value, &f))
-      return "FUNCTION:CALL:CODE, as cuMemAlloc:3:2 (a function of the driver without _v2, a call from 1, an error code)";
+      return "FUNCTION:CALL:CODE, as cuMemAlloc:3:2 (a function of the driver without _v2, or of NCCL; a call from 1; an "
+             "error code)";
     o->failures.push_back(f);
     return nullptr;
   }

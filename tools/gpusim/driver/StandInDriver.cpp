@@ -30,6 +30,17 @@ void writeReport() {
     std::fprintf(stderr, "gpusim: the report cannot be written to %s\n", driver.options.report.c_str());
 }
 
+/// A test that wants a failure, and has not got it, is none.
+void sayMissedFailures() {
+  StandInDriver &driver = StandInDriver::instance();
+  const std::lock_guard<std::mutex> lock(driver.mutex);
+  for (const InjectedFailure &f : driver.options.failures)
+    if (const uint64_t calls = driver.report.calls[f.function]; calls < f.call)
+      std::fprintf(stderr, "gpusim: warning: fail=%s:%llu:%d of CUDA_SIM has not happened: there were %llu calls\n",
+                   f.function.c_str(), static_cast<unsigned long long>(f.call), f.code,
+                   static_cast<unsigned long long>(calls));
+}
+
 } // namespace
 
 CaptureMode &threadCaptureMode() {
@@ -48,6 +59,7 @@ CuResult StandInDriver::configure() {
   const char *text = std::getenv("CUDA_SIM");
   std::string error;
   if (!SimOptions::parse(text ? text : "", &options, &error)) return configuration_ = refuse(kInvalidValue, error);
+  if (!options.failures.empty()) std::atexit(sayMissedFailures);
   if (options.report.empty()) return configuration_ = kSuccess;
   // What cannot be written in the end is an error now: at exit nobody hears it.
   if (options.report != "-" && !DriverReport().write(options))
@@ -86,6 +98,7 @@ void StandInDriver::fault(Context &context, CuResult code, const std::string &ki
   const bool error = hardware || options.findingsAreErrors;
   if (prints && printed_++ < kMostPrinted)
     std::fprintf(stderr, "gpusim: %s %d (%s): %s\n", error ? "error" : "warning", code, nameOf(code), text.c_str());
+  errors += error;
   if (error && context.sticky == kSuccess) context.sticky = code;
 }
 

@@ -28,6 +28,7 @@ public:
   SimOptions options;
   bool initialized = false;
   bool prints = true;                             // what is refused or found, on stderr
+  size_t errors = 0;                              // findings that are errors of the program
   std::unique_ptr<Memory> memory;                 // of all devices: pointers are unique among them
   std::vector<std::unique_ptr<Context>> contexts; // the primary one of each device
   Handles<Stream> streams;

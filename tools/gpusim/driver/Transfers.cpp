@@ -25,7 +25,7 @@ CuResult StandInDriver::post(DriverLock &lock, Stream &stream, const std::vector
       t.contributing.push_back(make(ContributeWork{p.transfer, p.slot, p.from, p.bytes}));
       needs.push_back(all.back());
     }
-    if (p.receives) make(ReceiveWork{p.transfer, p.to, p.bytes});
+    if (p.receives) make(ReceiveWork{p.transfer, p.to, p.received, p.offset});
     ++t.posted;
   }
   const CuResult r = issue(lock, stream, MarkerWork{}, all);
@@ -51,13 +51,24 @@ CuResult opcGpusimPost(Stream *stream, const TransferPart *parts, size_t count) 
     for (size_t i = 0; i < count; ++i)
       for (const bool target : {true, false}) {
         const DevicePtr at = target ? parts[i].to : parts[i].from;
-        const bool used = parts[i].bytes && (target ? parts[i].receives : parts[i].contributes);
-        if (used && !c.driver.memory->contains(at, parts[i].bytes))
-          return c.driver.refuse(kInvalidValue, parts[i].transfer->what + ": " + std::to_string(parts[i].bytes) +
+        const size_t bytes = target ? parts[i].received : parts[i].bytes;
+        const bool used = bytes && (target ? parts[i].receives : parts[i].contributes);
+        if (used && !c.driver.memory->contains(at, bytes))
+          return c.driver.refuse(kInvalidValue, parts[i].transfer->what + ": " + std::to_string(bytes) +
                                                     " bytes are no device memory: " + c.driver.memory->nearest(at));
       }
     return c.driver.post(c.lock, *s, {parts, parts + count});
   });
+}
+
+int opcGpusimInjected(const char *function) {
+  StandInDriver &driver = StandInDriver::instance();
+  const DriverLock lock(driver.mutex);
+  driver.configure();
+  const uint64_t number = ++driver.report.calls[function];
+  for (const InjectedFailure &f : driver.options.failures)
+    if (f.call == number && f.function == function) return f.code;
+  return 0;
 }
 
 CuResult opcGpusimAbort(Transfer *transfer) {

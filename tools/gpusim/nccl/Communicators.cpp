@@ -26,6 +26,7 @@ enum NcclResult : int {
   kInvalidArgument = 4,
   kInvalidUsage = 5,
   kRemoteError = 6,
+  kInProgress = 7,
 };
 enum NcclType : int { kI8, kU8, kI32, kU32, kI64, kU64, kF16, kF32, kF64, kBf16, kTypes };
 enum NcclReduction : int { kSum, kProduct, kMax, kMin, kAverage };
@@ -46,11 +47,13 @@ struct Clique {
   };
   std::map<std::pair<int, int>, Messages> messages;
   std::map<uint64_t, std::shared_ptr<Transfer>> collectives; // not yet posted by all
+  std::vector<std::shared_ptr<Transfer>> lost;               // that a rank announced in a group that failed
 };
 
 struct Communicator {
   std::shared_ptr<Clique> clique;
   int rank = 0;
+  bool blocking = true; // calls return when they are done
   Context *context = nullptr;
   uint64_t collectives = 0;
 };
@@ -66,6 +69,15 @@ Library &library() {
   static auto *all = new Library;
   return *all;
 }
+
+/// ncclConfig_t, as far as the stand-in knows it.
+struct Config {
+  size_t size;
+  unsigned magic, version;
+  int blocking;
+};
+constexpr unsigned kConfigMagic = 0xcafebeef;
+constexpr int kUndefined = INT32_MIN;
 
 /// What the calling thread's group has so far.
 struct Group {
@@ -83,6 +95,12 @@ int refuse(int code, const std::string &why) {
   std::fprintf(stderr, "gpusim: NCCL error %d: %s\n", code, why.c_str());
   if (group().depth > 0) group().error = code;
   return code;
+}
+
+/// The code that fail= of CUDA_SIM has for this call, or 0.
+int injected(const char *function) {
+  const int code = opcGpusimInjected(function);
+  return code ? refuse(code, std::string(function) + ": injected by fail= of CUDA_SIM") : kOk;
 }
 
 // --- reductions -----------------------------------------------------------------------------------------------------
@@ -134,12 +152,17 @@ std::vector<std::byte> combine(const Transfer &t) {
   }
 }
 
+/// One behind the other, as all-gather wants them.
+std::vector<std::byte> joined(const Transfer &t) {
+  std::vector<std::byte> all;
+  for (const auto &c : t.contributions) all.insert(all.end(), c.begin(), c.end());
+  return all;
+}
+
 // --- groups ---------------------------------------------------------------------------------------------------------
 
-int waitForRanks(const Communicator &c) {
-  std::unique_lock<std::mutex> lock(library().mutex);
-  library().joined.wait(lock, [&] { return c.clique->joined == c.clique->size || c.clique->aborted; });
-  if (c.clique->aborted) return kRemoteError;
+/// Whether the ranks of a communicator fit together, when all have come.
+int checkRanks(const Communicator &c) {
   std::vector<int> devices = c.clique->devices;
   std::sort(devices.begin(), devices.end());
   if (std::adjacent_find(devices.begin(), devices.end()) != devices.end())
@@ -147,24 +170,46 @@ int waitForRanks(const Communicator &c) {
   return kOk;
 }
 
+int waitForRanks(const Communicator &c) {
+  std::unique_lock<std::mutex> lock(library().mutex);
+  library().joined.wait(lock, [&] { return c.clique->joined == c.clique->size || c.clique->aborted; });
+  return c.clique->aborted ? kRemoteError : checkRanks(c);
+}
+
+void lose(Clique &clique, const std::vector<TransferPart> &parts) {
+  std::unique_lock<std::mutex> lock(library().mutex);
+  const bool isOver = clique.aborted;
+  for (const TransferPart &p : parts)
+    if (!isOver) clique.lost.push_back(p.transfer);
+  lock.unlock();
+  for (const TransferPart &p : parts)
+    if (isOver) opcGpusimAbort(p.transfer.get());
+}
+
 /// Posts what the group has, stream by stream.
 int flush() {
   Group g;
   std::swap(g, group());
-  for (const Communicator *c : g.joining)
-    if (const int r = waitForRanks(*c); r && !g.error) g.error = r;
+  bool pending = false;
+  for (const Communicator *c : g.joining) {
+    pending |= !c->blocking;
+    if (const int r = c->blocking ? waitForRanks(*c) : kOk; r && !g.error) g.error = r;
+  }
   while (!g.parts.empty()) {
     const auto key = g.parts.front().first;
     std::vector<TransferPart> own;
     for (const auto &[k, part] : g.parts)
       if (k == key) own.push_back(part);
     std::erase_if(g.parts, [&](const auto &p) { return p.first == key; });
-    if (g.error) continue;
+    if (g.error) { // others wait for it until somebody aborts
+      lose(*key.first->clique, own);
+      continue;
+    }
     cuCtxPushCurrent_v2(key.first->context);
     if (opcGpusimPost(key.second, own.data(), own.size())) g.error = kUnhandledCudaError;
     cuCtxPopCurrent_v2(nullptr);
   }
-  return g.error;
+  return g.error ? g.error : pending ? kInProgress : kOk;
 }
 
 int add(Communicator *c, Stream *stream, TransferPart part) {
@@ -174,11 +219,12 @@ int add(Communicator *c, Stream *stream, TransferPart part) {
 
 int message(Communicator *c, int peer, bool sending, DevicePtr at, size_t count, int type, Stream *stream) {
   const char *call = sending ? "ncclSend" : "ncclRecv";
+  if (const int r = injected(call)) return r;
   if (!c || type < 0 || type >= kTypes || peer < 0 || peer >= c->clique->size)
     return refuse(kInvalidArgument, std::string(call) + ": no communicator, no such type, or no such rank");
   TransferPart part;
   part.contributes = sending, part.receives = !sending;
-  part.bytes = count * kTypeBytes[type];
+  part.bytes = part.received = count * kTypeBytes[type];
   (sending ? part.from : part.to) = at;
   const int from = sending ? c->rank : peer, to = sending ? peer : c->rank;
   {
@@ -188,55 +234,75 @@ int message(Communicator *c, int peer, bool sending, DevicePtr at, size_t count,
     std::shared_ptr<Transfer> &t = m.half[number];
     part.transfer = t;
     if (t) {
-      if (t->result.size() != part.bytes)
+      if (t->bytes != part.bytes)
         return refuse(kInvalidArgument, std::string(call) + ": message " + std::to_string(number) + " from rank " +
                                             std::to_string(from) + " to " + std::to_string(to) + " has " +
-                                            std::to_string(t->result.size()) + " bytes on the other side and " +
+                                            std::to_string(t->bytes) + " bytes on the other side and " +
                                             std::to_string(part.bytes) + " here");
       m.half.erase(number);
     } else {
       part.transfer = t = std::make_shared<Transfer>();
       t->what = "NCCL send " + std::to_string(from) + " to " + std::to_string(to);
       t->parts = 2;
-      t->contributions.resize(1), t->result.resize(part.bytes);
+      t->contributions.resize(1), t->bytes = part.bytes;
       t->aborted = c->clique->aborted;
     }
   }
   return add(c, stream, std::move(part));
 }
 
-} // namespace
+/// A call that all ranks of a communicator make.
+struct Collective {
+  const char *call, *name; // "ncclAllReduce", "all-reduce"
+  int type = 0, reduction = 0, root = -1;
+  /// From the contributions to the result; null: the one contribution.
+  std::vector<std::byte> (*combine)(const Transfer &) = nullptr;
+  bool oneContributes = false;
+};
 
-#define GPUSIM_NCCL extern "C" __attribute__((visibility("default")))
-
-GPUSIM_NCCL int ncclGetVersion(int *version) {
-  if (!version) return kInvalidArgument;
-  *version = 22809;
-  return kOk;
+int collective(const Collective &what, TransferPart part, Communicator *c, Stream *stream) {
+  if (const int r = injected(what.call)) return r;
+  if (!c || what.type < 0 || what.type >= kTypes || what.reduction < kSum || what.reduction > kAverage ||
+      what.root < -1 || what.root >= c->clique->size)
+    return refuse(kInvalidArgument,
+                  std::string(what.call) + ": no communicator, no such type, reduction or rank at the root");
+  const size_t element = kTypeBytes[what.type]; // sizes so far are in elements
+  part.bytes *= element, part.received *= element, part.offset *= element;
+  {
+    const std::lock_guard<std::mutex> lock(library().mutex);
+    const uint64_t number = c->collectives++;
+    const std::string name = std::string("NCCL ") + what.name + " " + std::to_string(number);
+    auto &t = c->clique->collectives[number];
+    if (!t) {
+      t = std::make_shared<Transfer>();
+      t->what = name;
+      t->parts = static_cast<size_t>(c->clique->size);
+      t->contributions.resize(what.oneContributes ? 1 : t->parts), t->bytes = part.bytes;
+      t->combine = what.combine;
+      t->type = what.type, t->reduction = what.reduction, t->root = what.root;
+      t->aborted = c->clique->aborted;
+    } else if (t->what != name || t->bytes != part.bytes || t->type != what.type || t->reduction != what.reduction ||
+               t->root != what.root) {
+      return refuse(kInvalidArgument, std::string(what.call) + " " + std::to_string(number) +
+                                          ": call, count, type, root or reduction of rank " + std::to_string(c->rank) +
+                                          " are not those of the others, which are in " + t->what);
+    }
+    part.transfer = t;
+    // The map keeps it until the last rank has come: use_count would depend on what has run.
+    if (++t->announced == t->parts) c->clique->collectives.erase(number);
+  }
+  return add(c, stream, std::move(part));
 }
 
-GPUSIM_NCCL const char *ncclGetErrorString(int result) {
-  static const char *const texts[] = {"no error",
-                                      "unhandled cuda error",
-                                      "unhandled system error",
-                                      "internal error",
-                                      "invalid argument",
-                                      "invalid usage",
-                                      "remote process exited or there was a network error",
-                                      "NCCL operation in progress"};
-  return result >= 0 && result < 8 ? texts[result] : "unknown result code";
+TransferPart partOf(const void *from, size_t count, void *to, size_t received) {
+  TransferPart part;
+  part.contributes = part.receives = true;
+  part.from = reinterpret_cast<DevicePtr>(from), part.to = reinterpret_cast<DevicePtr>(to);
+  part.bytes = count, part.received = received;
+  return part;
 }
 
-GPUSIM_NCCL int ncclGetUniqueId(UniqueId *id) {
-  if (!id) return kInvalidArgument;
-  const std::lock_guard<std::mutex> lock(library().mutex);
-  *id = {};
-  std::snprintf(id->bytes, sizeof id->bytes, "gpusim %d %llu", static_cast<int>(getpid()),
-                static_cast<unsigned long long>(++library().ids));
-  return kOk;
-}
-
-GPUSIM_NCCL int ncclCommInitRank(Communicator **communicator, int size, UniqueId id, int rank) {
+int join(Communicator **communicator, int size, UniqueId id, int rank, bool blocking) {
   if (!communicator || size < 1 || rank < 0 || rank >= size)
     return refuse(kInvalidArgument, "ncclCommInitRank: rank " + std::to_string(rank) + " of " + std::to_string(size));
   id.bytes[sizeof id.bytes - 1] = 0;
@@ -263,13 +329,57 @@ GPUSIM_NCCL int ncclCommInitRank(Communicator **communicator, int size, UniqueId
                                        " is there already, or the others have another size");
     }
     clique->devices[static_cast<size_t>(rank)] = device;
-    c->clique = clique, c->rank = rank, c->context = context;
+    c->clique = clique, c->rank = rank, c->context = context, c->blocking = blocking;
     if (++clique->joined == size) library().cliques.erase(id.bytes);
   }
   library().joined.notify_all();
   *communicator = c;
   group().joining.push_back(c);
   return group().depth ? kOk : flush();
+}
+
+} // namespace
+
+#define GPUSIM_NCCL extern "C" __attribute__((visibility("default")))
+
+GPUSIM_NCCL int ncclGetVersion(int *version) {
+  if (!version) return kInvalidArgument;
+  *version = 22809;
+  return kOk;
+}
+
+GPUSIM_NCCL const char *ncclGetErrorString(int result) {
+  static const char *const texts[] = {"no error",
+                                      "unhandled cuda error",
+                                      "unhandled system error",
+                                      "internal error",
+                                      "invalid argument",
+                                      "invalid usage",
+                                      "remote process exited or there was a network error",
+                                      "NCCL operation in progress"};
+  return result >= 0 && result < 8 ? texts[result] : "unknown result code";
+}
+
+GPUSIM_NCCL int ncclGetUniqueId(UniqueId *id) {
+  if (const int r = injected("ncclGetUniqueId")) return r;
+  if (!id) return kInvalidArgument;
+  const std::lock_guard<std::mutex> lock(library().mutex);
+  *id = {};
+  std::snprintf(id->bytes, sizeof id->bytes, "gpusim %d %llu", static_cast<int>(getpid()),
+                static_cast<unsigned long long>(++library().ids));
+  return kOk;
+}
+
+GPUSIM_NCCL int ncclCommInitRank(Communicator **communicator, int size, UniqueId id, int rank) {
+  const int r = injected("ncclCommInitRank");
+  return r ? r : join(communicator, size, id, rank, true);
+}
+
+GPUSIM_NCCL int ncclCommInitRankConfig(Communicator **communicator, int size, UniqueId id, int rank, Config *config) {
+  if (const int r = injected("ncclCommInitRankConfig")) return r;
+  if (config && config->magic != kConfigMagic)
+    return refuse(kInvalidArgument, "ncclCommInitRankConfig: the configuration was not initialized");
+  return join(communicator, size, id, rank, !config || config->blocking == kUndefined || config->blocking != 0);
 }
 
 GPUSIM_NCCL int ncclCommDestroy(Communicator *c) {
@@ -286,6 +396,7 @@ GPUSIM_NCCL int ncclCommAbort(Communicator *c) {
     for (auto &[pair, m] : c->clique->messages)
       for (auto &[number, t] : m.half) open.push_back(t);
     for (auto &[number, t] : c->clique->collectives) open.push_back(t);
+    open.insert(open.end(), c->clique->lost.begin(), c->clique->lost.end());
   }
   library().joined.notify_all();
   for (const auto &t : open) opcGpusimAbort(t.get());
@@ -296,18 +407,26 @@ GPUSIM_NCCL int ncclCommAbort(Communicator *c) {
 GPUSIM_NCCL int ncclCommGetAsyncError(Communicator *c, int *error) {
   if (!c || !error) return kInvalidArgument;
   const std::lock_guard<std::mutex> lock(library().mutex);
-  *error = c->clique->aborted ? kRemoteError : kOk;
+  if (c->clique->aborted)
+    *error = kRemoteError;
+  else if (c->clique->joined < c->clique->size)
+    *error = kInProgress;
+  else
+    *error = c->blocking ? kOk : checkRanks(*c);
   return kOk;
 }
 
 GPUSIM_NCCL int ncclGroupStart() {
+  if (const int r = injected("ncclGroupStart")) return r;
   ++group().depth;
   return kOk;
 }
 
 GPUSIM_NCCL int ncclGroupEnd() {
   if (group().depth == 0) return refuse(kInvalidUsage, "ncclGroupEnd without ncclGroupStart");
-  return --group().depth ? kOk : flush();
+  if (--group().depth) return kOk;
+  if (const int r = injected("ncclGroupEnd")) group().error = r;
+  return flush();
 }
 
 GPUSIM_NCCL int ncclSend(const void *from, size_t count, int type, int peer, Communicator *c, Stream *stream) {
@@ -320,35 +439,38 @@ GPUSIM_NCCL int ncclRecv(void *to, size_t count, int type, int peer, Communicato
 
 GPUSIM_NCCL int ncclAllReduce(const void *from, void *to, size_t count, int type, int reduction, Communicator *c,
                               Stream *stream) {
-  if (!c || type < 0 || type >= kTypes || reduction < kSum || reduction > kAverage)
-    return refuse(kInvalidArgument, "ncclAllReduce: no communicator, no such type, or no such reduction");
-  TransferPart part;
-  part.contributes = part.receives = true;
-  part.slot = static_cast<size_t>(c->rank);
-  part.from = reinterpret_cast<DevicePtr>(from), part.to = reinterpret_cast<DevicePtr>(to);
-  part.bytes = count * kTypeBytes[type];
-  {
-    const std::lock_guard<std::mutex> lock(library().mutex);
-    const uint64_t number = c->collectives++;
-    auto &t = c->clique->collectives[number];
-    if (!t) {
-      t = std::make_shared<Transfer>();
-      t->what = "NCCL all-reduce " + std::to_string(number);
-      t->parts = static_cast<size_t>(c->clique->size);
-      t->contributions.resize(t->parts), t->result.resize(part.bytes);
-      t->combine = combine;
-      t->type = type, t->reduction = reduction;
-      t->aborted = c->clique->aborted;
-    } else if (t->result.size() != part.bytes || t->type != type || t->reduction != reduction) {
-      return refuse(kInvalidArgument, "ncclAllReduce " + std::to_string(number) +
-                                          ": count, type or reduction of rank " + std::to_string(c->rank) +
-                                          " are not those of the others");
-    }
-    part.transfer = t;
-    // The map keeps it until the last rank has come: use_count would depend on what has run.
-    if (++t->announced == t->parts) c->clique->collectives.erase(number);
-  }
-  return add(c, stream, std::move(part));
+  TransferPart part = partOf(from, count, to, count);
+  part.slot = c ? static_cast<size_t>(c->rank) : 0;
+  return collective({"ncclAllReduce", "all-reduce", type, reduction, -1, combine}, part, c, stream);
+}
+
+GPUSIM_NCCL int ncclReduce(const void *from, void *to, size_t count, int type, int reduction, int root, Communicator *c,
+                           Stream *stream) {
+  TransferPart part = partOf(from, count, to, count);
+  part.slot = c ? static_cast<size_t>(c->rank) : 0;
+  part.receives = c && c->rank == root;
+  return collective({"ncclReduce", "reduce", type, reduction, root, combine}, part, c, stream);
+}
+
+GPUSIM_NCCL int ncclReduceScatter(const void *from, void *to, size_t count, int type, int reduction, Communicator *c,
+                                  Stream *stream) {
+  const size_t ranks = c ? static_cast<size_t>(c->clique->size) : 0, rank = c ? static_cast<size_t>(c->rank) : 0;
+  TransferPart part = partOf(from, count * ranks, to, count);
+  part.slot = rank, part.offset = rank * count;
+  return collective({"ncclReduceScatter", "reduce-scatter", type, reduction, -1, combine}, part, c, stream);
+}
+
+GPUSIM_NCCL int ncclAllGather(const void *from, void *to, size_t count, int type, Communicator *c, Stream *stream) {
+  TransferPart part = partOf(from, count, to, c ? count * static_cast<size_t>(c->clique->size) : 0);
+  part.slot = c ? static_cast<size_t>(c->rank) : 0;
+  return collective({"ncclAllGather", "all-gather", type, kSum, -1, joined}, part, c, stream);
+}
+
+GPUSIM_NCCL int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, Communicator *c,
+                              Stream *stream) {
+  TransferPart part = partOf(from, count, to, count);
+  part.contributes = c && c->rank == root;
+  return collective({"ncclBroadcast", "broadcast", type, kSum, root, nullptr, true}, part, c, stream);
 }
 
 } // namespace opc::gpusim::nccl
