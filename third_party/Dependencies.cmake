@@ -55,9 +55,8 @@ if(NOT MPI_C_FOUND)
   message(STATUS "no MPI (Debian: libopenmpi-dev): ranks of a job can only be threads of one process")
 endif()
 
-# The NCCL engine is compiled where the headers are; it is linked to nothing.
+# What opc declares of CUDA is compared with CUDA's own header where that is.
 find_path(OPC_CUDA_INCLUDE cuda_runtime_api.h PATHS /usr/local/cuda/include)
-find_path(OPC_NCCL_INCLUDE nccl.h PATHS /usr/local/cuda/include)
 
 # A machine without Debian's packages gets the shared libraries beside the programs (preset "portable").
 if(OPC_PORTABLE)

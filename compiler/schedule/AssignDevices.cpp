@@ -166,7 +166,6 @@ private:
 } // namespace
 
 bool isOnCpu(Operation *op) {
-  if (isa<ir::BoxingOp>(op)) return true;
   auto user = dyn_cast<ir::UserOp>(op);
   return user && user.getDeviceAttr() && user.getDeviceAttr().getKind().getValue() == DeviceTag(DeviceType::kCPU);
 }
@@ -194,7 +193,6 @@ uint32_t DeviceSides::streamOf(Operation *op) const {
   const auto number = [](DeviceStream s) { return static_cast<uint32_t>(s); };
   if (channel > 0) return number(DeviceStream::kFirstChannel) + channel - 1;
   const bool isHere = opc::isOnCpu(op);
-  if (isa<ir::BoxingOp>(op)) return number(DeviceStream::kCpu);
   const bool crosses = op->getNumOperands() == 1 && isOnCpu(op->getOperand(0)) != isHere;
   if (crosses) return number(isHere ? DeviceStream::kToCpu : DeviceStream::kToDevice);
   return number(isHere ? DeviceStream::kCpu : DeviceStream::kDevice);

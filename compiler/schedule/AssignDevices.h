@@ -12,7 +12,7 @@
 
 namespace opc {
 
-/// Whether the op is placed on the CPU. Boxings are, since ranks exchange host memory.
+/// Whether the op is placed on the CPU. Boxings are not: ranks with devices exchange what lies there.
 bool isOnCpu(mlir::Operation *op);
 void placeOnCpu(ir::UserOp op);
 

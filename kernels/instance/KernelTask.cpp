@@ -5,6 +5,8 @@
 #include "HostContexts.h"
 #include "MutableInputs.h"
 
+#include <dlfcn.h>
+
 namespace opc {
 
 using user_op::KernelDef;
@@ -21,6 +23,36 @@ struct KernelTask::Impl {
   std::shared_ptr<user_op::OpKernelState> state;
   std::shared_ptr<user_op::OpKernelCache> cache;
   bool skip = false; // all outputs are empty and the kernel does not insist
+  // CUDA's runtime, where a plugin has brought it: what it refuses, such as a launch, its kernels need not look at.
+  int (*lastCudaError)() = nullptr;
+  const char *(*cudaErrorText)(int) = nullptr;
+  Status (*boundRun)(user_op::BoundKernel &, DeviceCtx *) = nullptr;
+
+  void findCudaRuntime() {
+    for (const char *name : {"libcudart.so.13", "libcudart.so.12"}) {
+      void *runtime = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+      if (!runtime) continue;
+      lastCudaError = reinterpret_cast<int (*)()>(dlsym(runtime, "cudaGetLastError"));
+      cudaErrorText = reinterpret_cast<const char *(*)(int)>(dlsym(runtime, "cudaGetErrorString"));
+      if (!cudaErrorText) lastCudaError = nullptr;
+      dlclose(runtime); // whoever loaded it keeps it
+      return;
+    }
+  }
+  Status checkCudaRuntime() const {
+    const int error = lastCudaError ? lastCudaError() : 0;
+    if (error == 0) return Status::ok();
+    return Status(StatusCode::kExecution, "OPC0631",
+                  "CUDA's runtime has refused a call of the kernel: " + std::string(cudaErrorText(error)) + " (" +
+                      std::to_string(error) + ")")
+        .withHelp("a launch takes at most 1024 threads a block, and as much shared memory as the GPU has; "
+                  "cudaGetLastError() behind it says more");
+  }
+  static Status runAndCheck(user_op::BoundKernel &bound, DeviceCtx *ctx) {
+    const Impl &impl = *running_->impl_;
+    OPC_RETURN_IF_ERROR(impl.boundRun(bound, ctx));
+    return impl.checkCudaRuntime();
+  }
 };
 
 namespace {
@@ -99,6 +131,11 @@ Result<std::unique_ptr<KernelTask>> KernelTask::create(OpInstance op, const Kern
   if (Status s = kernel.bind(*impl.kernel, &impl.context, &task->bound_); !s.isOk())
     return named(std::move(s), impl.op);
   task->run_ = kernel.run;
+  if (ctx->device_type() == DeviceType::kGPU) impl.findCudaRuntime();
+  if (impl.lastCudaError && task->bound_) {
+    impl.boundRun = task->run_;
+    task->run_ = Impl::runAndCheck;
+  }
   return std::move(task);
 }
 
@@ -107,6 +144,7 @@ Status KernelTask::runUnbound(DeviceCtx *ctx) {
   if (impl.skip) return Status::ok();
   impl.context.setDeviceCtx(ctx);
   OPC_RETURN_IF_ERROR(impl.kernelDef->compute(*impl.kernel, &impl.context, impl.state.get(), impl.cache.get()));
+  OPC_RETURN_IF_ERROR(impl.checkCudaRuntime());
   OPC_RETURN_IF_ERROR(checkShapes(impl.op.inputArgs(), impl.op.inputDescs(), &impl.context.inputTensors));
   return checkShapes(impl.op.outputArgs(), impl.op.outputDescs(), &impl.context.outputTensors);
 }

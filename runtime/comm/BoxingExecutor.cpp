@@ -3,6 +3,7 @@
 #include "BoxingExecutor.h"
 
 #include "BlockCopy.h"
+#include "BoxingMoves.h"
 #include "OrderedSum.h"
 #include "PlanAgreement.h"
 
@@ -115,12 +116,7 @@ struct BoxingExecutor::Impl {
   std::vector<int64_t> group; // ranks of this rank's group, ascending
   size_t me = 0;              // in it
 
-  // What moves within this rank: blocks of inputs to blocks of outputs.
-  struct LocalCopy {
-    size_t tensor = 0;
-    CommBlock from, to;
-  };
-  std::vector<LocalCopy> copies;
+  std::vector<BoxingMoves::Copy> copies;
   bool fillFirst = false; // the outputs get the neutral value before the copies
   std::vector<Exchange> exchanges;
 
@@ -197,9 +193,7 @@ Status BoxingExecutor::Impl::prepare(const std::vector<BoxingOp> &ops, const std
   const auto source = first.source.positionOf(rank), target = first.target.positionOf(rank);
   idle = !source && !target;
   if (step.kind != BoxingKind::kExchange && source) {
-    for (int64_t p : first.source.group(*source, step.meshDim))
-      group.push_back(first.source.ranks[static_cast<size_t>(p)]);
-    std::sort(group.begin(), group.end());
+    group = ranksOf(first, rank);
     me = static_cast<size_t>(std::find(group.begin(), group.end(), rank) - group.begin());
   }
   activity = boxingKindName(step.kind) + (what.empty() ? std::string() : " of " + what) + ", " + std::to_string(total) +
@@ -220,46 +214,21 @@ Status BoxingExecutor::Impl::prepare(const std::vector<BoxingOp> &ops, const std
 }
 
 Status BoxingExecutor::Impl::prepareMoves(const std::vector<BoxingOp> &ops) {
+  BoxingMoves moves = movesOf(ops, rank);
+  for (size_t i = 0; i < ops.size(); ++i)
+    if (ops[i].target.positionOf(rank) && !moves.fillFirst && moves.covered[i] != tensors[i].outputElements)
+      return refuse(ops[i], "rank " + std::to_string(rank) + " gets " + std::to_string(moves.covered[i]) + " of " +
+                                std::to_string(tensors[i].outputElements) + " elements");
+  copies = std::move(moves.copies);
+  fillFirst = moves.fillFirst;
   Exchange e;
-  for (size_t i = 0; i < ops.size(); ++i) {
-    const BoxingOp &op = ops[i];
-    const LocalTensor &t = tensors[i];
-    const auto source = op.source.positionOf(rank), target = op.target.positionOf(rank);
-    const Box from = source ? localBox(op.shape, op.step.from, op.source.dims, *source) : Box();
-    const Box to = target ? localBox(op.shape, op.step.to, op.target.dims, *target) : Box();
-    const auto input = [&](const Box &logical) {
-      return CommBlock{nullptr, t.inputExtent, relative(logical, from.begin), t.elementSize};
-    };
-    const auto output = [&](const Box &logical) {
-      return CommBlock{nullptr, t.outputExtent, relative(logical, to.begin), t.elementSize};
-    };
-    // What this rank has and wants.
-    bool keeps = true;
-    if (step.kind == BoxingKind::kPartialOf || step.kind == BoxingKind::kPad) {
-      fillFirst = true;
-      // Maxima of equal values need no neutral one.
-      keeps = step.kind == BoxingKind::kPad || step.reduction == BoxingReduction::kMax ||
-              op.source.coordinates(*source)[static_cast<size_t>(step.meshDim)] == 0;
-    }
-    int64_t covered = 0;
-    if (source && target && keeps) {
-      const Box both = intersect(from, to);
-      covered = both.elements();
-      if (covered > 0) copies.push_back({i, input(both), output(both)});
-    }
-    const BoxingTraffic traffic = boxingTraffic(op, rank);
-    for (const BoxingTransfer &s : traffic.sends) {
-      e.sends.push_back({s.rank, input(s.box)});
-      e.sendPlaces.push_back({Buffer::kInput, i});
-    }
-    for (const BoxingTransfer &r : traffic.receives) {
-      e.receives.push_back({r.rank, output(r.box)});
-      e.receivePlaces.push_back({Buffer::kOutput, i});
-      covered += intersect(r.box, to).elements();
-    }
-    if (target && !fillFirst && covered != t.outputElements)
-      return refuse(op, "rank " + std::to_string(rank) + " gets " + std::to_string(covered) + " of " +
-                            std::to_string(t.outputElements) + " elements");
+  for (BoxingMoves::Message &m : moves.sends) {
+    e.sends.push_back({m.rank, std::move(m.block)});
+    e.sendPlaces.push_back({Buffer::kInput, m.tensor});
+  }
+  for (BoxingMoves::Message &m : moves.receives) {
+    e.receives.push_back({m.rank, std::move(m.block)});
+    e.receivePlaces.push_back({Buffer::kOutput, m.tensor});
   }
   if (!e.empty()) exchanges.push_back(std::move(e));
   return Status::ok();
@@ -425,7 +394,7 @@ Status BoxingExecutor::Impl::run(Communicator &comm, int channel, const void *co
   if (fillFirst)
     for (size_t i = 0; i < tensors.size(); ++i)
       fillNeutral(outputs[i], tensors[i].outputElements, tensors[i].type, step.reduction);
-  for (LocalCopy &c : copies) {
+  for (BoxingMoves::Copy &c : copies) {
     c.from.base = const_cast<void *>(inputs[c.tensor]); // only read
     c.to.base = outputs[c.tensor];
     if (c.from.base != c.to.base) copyBlock(c.from, c.to);

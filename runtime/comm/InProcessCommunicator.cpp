@@ -65,7 +65,8 @@ struct Job {
   std::vector<std::unique_ptr<Endpoint>> endpoints;
   std::mutex endLock; // taken inside an endpoint's lock, never around one
   bool aborted = false;
-  std::string reason;
+  std::string reason; // does not change any more when aborted
+  std::vector<std::function<void(const std::string &)>> listeners;
   std::vector<bool> gone;
 };
 
@@ -160,11 +161,23 @@ public:
   }
 
   void abort(const std::string &reason) override {
+    std::vector<std::function<void(const std::string &)>> listeners;
     job_->tellAll([&] {
       if (job_->aborted) return; // the first reason is the cause
       job_->aborted = true;
       job_->reason = "rank " + std::to_string(rank_) + " has failed: " + reason;
+      listeners.swap(job_->listeners);
     });
+    for (const auto &tell : listeners) tell(job_->reason);
+  }
+  void listen(std::function<void(const std::string &reason)> tell) {
+    std::unique_lock<std::mutex> lock(job_->endLock);
+    if (!job_->aborted) {
+      job_->listeners.push_back(std::move(tell));
+      return;
+    }
+    lock.unlock();
+    tell(job_->reason);
   }
   CommCounters counters() const override {
     std::lock_guard<std::mutex> guard(countersLock_);
@@ -354,6 +367,10 @@ private:
 };
 
 } // namespace
+
+void listenToAbort(Communicator &communicator, std::function<void(const std::string &reason)> tell) {
+  if (auto *here = dynamic_cast<InProcessCommunicator *>(&communicator)) here->listen(std::move(tell));
+}
 
 std::vector<std::unique_ptr<Communicator>> inProcessCommunicators(int64_t n, const InProcessOptions &options) {
   auto job = std::make_shared<Job>(n, options);

@@ -5,6 +5,8 @@
 #include "Communicator.h"
 
 #include <chrono>
+#include <functional>
+#include <string>
 
 namespace opc::runtime {
 
@@ -18,5 +20,9 @@ struct InProcessOptions {
 /// any may be destroyed first: those who then wait for its rank get OPC0721. Waiting threads sleep. Sums are made in
 /// the order of the ranks, so allReduce gives the same bits every time.
 std::vector<std::unique_ptr<Communicator>> inProcessCommunicators(int64_t n, const InProcessOptions &options = {});
+
+/// `tell` gets the reason when a rank ends the job, from any thread; who waits for other ranks by means of his own may
+/// stop then. Nothing for other engines: there the job's processes end.
+void listenToAbort(Communicator &communicator, std::function<void(const std::string &reason)> tell);
 
 } // namespace opc::runtime

@@ -3,8 +3,21 @@
 #include "LocalRanks.h"
 
 #include "InProcessCommunicator.h"
+#include "RankDevices.h"
+#include "cuda/CudaDriver.h"
 
 #include <algorithm>
+
+namespace opc {
+
+std::string exchangeOfDevices() { return runtime::lastExchange(); }
+
+size_t simulatorErrors() {
+  const runtime::cuda::CudaDriver *driver = runtime::cuda::CudaDriver::openedSimulator();
+  return driver ? driver->simulatorErrors() : 0;
+}
+
+} // namespace opc
 
 namespace opc::runtime {
 
@@ -17,6 +30,16 @@ Status LocalRanks::worst(const std::vector<Status> &statuses) const {
   if (at == statuses.size()) return Status::ok();
   if (job.ranks == 1) return statuses[at];
   return Status(statuses[at]).withContext("on rank " + std::to_string(here[at]->rank()));
+}
+
+CommCounters LocalRanks::travelled(size_t i) const {
+  CommCounters all = link(i) ? link(i)->counters() : CommCounters();
+  if (const DeviceExchange *exchange = here[i]->graph().exchange()) {
+    const CommCounters more = exchange->counters();
+    all.bytesSent += more.bytesSent, all.bytesReceived += more.bytesReceived;
+    all.messages += more.messages + more.collectives;
+  }
+  return all;
 }
 
 Status LocalRanks::connectAgain(Status failure) {

@@ -39,6 +39,18 @@ struct LocalRanks {
     return worst(threads->forAll(std::forward<Work>(work)));
   }
 
+  /// forAll() of what comes before a run: others may wait for what a rank that has failed has to say of its device.
+  template <class Work> Status forAllBefore(Work work) {
+    Status status = forAll([&](size_t i) {
+      Status s = work(i);
+      if (!s && !communicators.empty() && s.id() != kRankGone) link(i)->abort(s.message());
+      return s;
+    });
+    return status ? status : connectAgain(std::move(status));
+  }
+  /// Of rank i of this process: what its communicator has carried, and what has gone from device to device.
+  CommCounters travelled(size_t i) const;
+
   /// A rank of this process that has the whole tensor, where that makes a call of the whole job unnecessary.
   template <class Has> const RankGraph *holder(const JobPort &port, Has has) const {
     if (job.ranks > 1 && (!isBroadcast(port.states) || (processes && !isEverywhere(port, job)))) return nullptr;

@@ -310,7 +310,7 @@ struct Session::Impl : runtime::LocalRanks {
     OPC_RETURN_IF_ERROR(giveStagedVariables());
     if (unset) OPC_RETURN_IF_ERROR(initializeAll());
     OPC_RETURN_IF_ERROR(agreeOnStart());
-    return forAll([this](size_t i) {
+    return forAllBefore([this](size_t i) {
       TaskGraph &g = here[i]->graph();
       return g.isBound() ? g.refresh() : g.bind();
     });
@@ -335,12 +335,12 @@ struct Session::Impl : runtime::LocalRanks {
     const Armed armed(watchdog.get());
     Status status = forAll([&](size_t i) {
       Communicator *comm = link(i);
-      const runtime::CommCounters before = comm ? comm->counters() : runtime::CommCounters();
+      const runtime::CommCounters before = travelled(i);
       Status s;
       for (int64_t r = 0; s && r < rounds; ++r) s = here[i]->graph().run(each);
       if (!s && comm && s.id() != runtime::kRankGone) comm->abort(s.message()); // where no lane did
       if (comm) {
-        const runtime::CommCounters after = comm->counters();
+        const runtime::CommCounters after = travelled(i);
         sent[i].bytesSent += after.bytesSent - before.bytesSent;
         sent[i].bytesReceived += after.bytesReceived - before.bytesReceived;
         sent[i].messages += after.messages - before.messages;
@@ -424,6 +424,10 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
                   (s.context().empty() ? "" : ", " + s.context())});
     };
   link.boxing.deterministic = options.deterministic;
+  link.hasDevices = runtime::boxesOnDevices(*plan);
+  link.exchange.inProcess = options.communicator == nullptr;
+  link.exchange.deterministic = options.deterministic;
+  link.exchange.timeout = impl->timeout;
   impl->threads = std::make_unique<runtime::RankThreads>(mine.size());
   impl->sent.resize(mine.size());
   for (int64_t r : mine) {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "BoxingExecutor.h"
+#include "DeviceExchange.h"
 
 #include <string>
 #include <vector>
@@ -17,12 +17,20 @@ public:
     variants_.push_back({std::move(inputs), std::move(outputs)});
   }
   size_t variants() const { return variants_.size(); }
-  size_t scratchBytes() const { return executor_.scratchBytes(); }
-  void setScratch(void *scratch) { scratch_ = scratch; }
+  /// Its tensors are in a device's memory.
+  void setDevice(std::unique_ptr<DeviceBoxing> device) { device_ = std::move(device); }
+  BoxingExecutor &executor() { return executor_; }
+  size_t hostBytes() const { return device_ ? device_->hostBytes() : executor_.scratchBytes(); }
+  size_t deviceBytes() const { return device_ ? device_->deviceBytes() : 0; }
+  void setScratch(const DeviceBoxing::Scratch &scratch) { scratch_ = scratch; }
   /// Collective over the ranks of the step. Allocates nothing.
-  Status run(Communicator &comm, uint32_t variant) {
+  Status run(Communicator &comm, Stream &stream, uint32_t variant) {
     const Variant &v = variants_[variant];
-    return executor_.run(comm, channel_, v.inputs.data(), v.outputs.data(), scratch_);
+    if (!device_) return executor_.run(comm, channel_, v.inputs.data(), v.outputs.data(), scratch_.host);
+    comm.setActivity(channel_, &executor_.activity());
+    Status status = device_->run(comm, stream, v.inputs.data(), v.outputs.data(), scratch_);
+    comm.setActivity(channel_, nullptr);
+    return status;
   }
   const std::string &activity() const { return executor_.activity(); }
 
@@ -33,7 +41,8 @@ private:
   };
   BoxingExecutor executor_;
   int channel_;
-  void *scratch_ = nullptr;
+  std::unique_ptr<DeviceBoxing> device_;
+  DeviceBoxing::Scratch scratch_;
   std::vector<Variant> variants_;
 };
 

@@ -118,8 +118,13 @@ void TaskGraph::stopLane(Lane &lane, Status status) {
                             (lane.status.context().empty() ? "" : ", " + lane.status.context()));
 }
 
+/// What other ranks have to do for it is waited for in a way that their failure ends.
+Status TaskGraph::waitFor(Lane &lane) {
+  if (exchange_) OPC_RETURN_IF_ERROR(exchange_->finish(*lane.stream));
+  return lane.stream->synchronize();
+}
+
 template <bool kObserved> void TaskGraph::runLaneAs(Lane &lane, int64_t first, int64_t steps) {
-  DeviceCtx *context = lane.stream->context();
   struct Steps { // whatever way the lane is left
     Stream &stream;
     ~Steps() { stream.endSteps(); }
@@ -152,11 +157,11 @@ template <bool kObserved> void TaskGraph::runLaneAs(Lane &lane, int64_t first, i
         if (s.isOk() && runs) s = runObserved(lane, op, k);
         if (!s.isOk()) return stopLane(lane, std::move(s));
       } else if (runs) {
-        Status s = execute(op, k, context);
+        Status s = execute(lane, op, k);
         if (!s.isOk()) return stopLane(lane, failed(std::move(s), op.task));
       }
       if (op.signalBegin != op.signalEnd)
-        if (Status s = op.mark ? lane.stream->mark(*op.mark) : lane.stream->synchronize(); !s.isOk())
+        if (Status s = op.mark ? lane.stream->mark(*op.mark) : waitFor(lane); !s.isOk())
           return stopLane(lane, failed(std::move(s), op.task));
       for (uint32_t i = op.signalBegin; i < op.signalEnd; ++i) {
         lane.signals[i]->fetch_add(1, std::memory_order_release);
@@ -201,7 +206,7 @@ Status TaskGraph::runLanes(int64_t steps) {
       own.status = Status::ok();
       aborted_ = false;
       runLane(own, step_, steps);
-      if (own.status.isOk()) own.status = own.stream->synchronize();
+      if (own.status.isOk()) own.status = waitFor(own);
       if (!own.status.isOk()) return own.status;
     }
     step_ += steps;
@@ -221,7 +226,7 @@ Status TaskGraph::runLanes(int64_t steps) {
     working_.wait(left, std::memory_order_acquire);
   // What lanes have put into their streams is waited for here, when none of them adds to it.
   for (Lane &lane : lanes_) {
-    Status done = lane.stream->synchronize();
+    Status done = waitFor(lane);
     if (lane.status.isOk()) lane.status = std::move(done);
   }
   // A lane that was ended from outside is not the reason.

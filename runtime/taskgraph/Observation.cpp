@@ -135,13 +135,13 @@ Status TaskGraph::observeViews(const Lane &lane, size_t *next, uint32_t operatio
   return Status::ok();
 }
 
-Status TaskGraph::runObserved(const Lane &lane, const Operation &op, int64_t step) {
+Status TaskGraph::runObserved(Lane &lane, const Operation &op, int64_t step) {
   const auto lock = alone();
   DataView data(*this, model_.tasks[op.task], step);
   OPC_RETURN_IF_ERROR(lane.stream->synchronize());
   if (observer_) OPC_RETURN_IF_ERROR(observer_->before(observed_[op.task], step, data));
-  Status s = execute(op, step, lane.stream->context());
-  if (s.isOk()) s = lane.stream->synchronize();
+  Status s = execute(lane, op, step);
+  if (s.isOk()) s = waitFor(lane);
   if (!s.isOk()) return failed(std::move(s), op.task);
   if (observer_) OPC_RETURN_IF_ERROR(observer_->after(observed_[op.task], step, data));
   return poison_ ? poison_->fillAfter(op.task, model_, arenas(), *lane.stream, step) : Status::ok();

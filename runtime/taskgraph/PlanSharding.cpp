@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PlanSharding.h"
 
+#include "Device.h"
 #include "NdSignatures.h"
 #include "PlanReading.h"
 #include "PrintableText.h"
@@ -388,6 +389,25 @@ const plan::Plan &partOf(const plan::Plan &plan, const JobPlan &job, int64_t ran
 
 GraphPlace placeOf(const plan::Location &location) {
   return {printableName(location.file()), location.line(), location.column()};
+}
+
+bool boxesOnDevices(const plan::Plan &plan) {
+  const auto onDevice = [](const plan::Plan &part, uint32_t tensor) {
+    if (tensor >= static_cast<uint32_t>(part.tensor_size())) return false;
+    const uint32_t reg = part.tensor(static_cast<int>(tensor)).register_();
+    if (reg >= static_cast<uint32_t>(part.register__size())) return false;
+    const uint32_t arena = part.register_(static_cast<int>(reg)).arena();
+    return arena < static_cast<uint32_t>(part.arena_size()) &&
+           deviceTypeOf(part.arena(static_cast<int>(arena)).device()) != DeviceType::kCPU;
+  };
+  for (int p = 0; p < std::max(1, plan.part_size()); ++p) {
+    const plan::Plan &part = plan.part_size() ? plan.part(p) : plan;
+    for (const plan::Task &task : part.task())
+      for (const auto *list : {&task.input(), &task.output()})
+        for (const plan::Argument &a : *list)
+          if (task.has_boxing() && a.tensor_size() > 0 && onDevice(part, a.tensor(0))) return true;
+  }
+  return false;
 }
 
 } // namespace opc::runtime

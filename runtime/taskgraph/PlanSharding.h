@@ -70,4 +70,7 @@ Result<JobPlan> readJob(const plan::Plan &plan, int64_t ranks);
 /// The part of a rank; the plan itself when it has no parts. After readJob.
 const plan::Plan &partOf(const plan::Plan &plan, const JobPlan &job, int64_t rank);
 
+/// Whether ranks exchange what lies in the memory of devices. Of a plan that need not be whole.
+bool boxesOnDevices(const plan::Plan &plan);
+
 } // namespace opc::runtime

@@ -407,6 +407,22 @@ private:
     return Status::ok();
   }
 
+  /// What is boxed lies on one device: the CPU, or the one that the stream is for.
+  DeviceType whereItBoxes(const ModelTask &t) const {
+    const PlanModel::Stream &stream = m_.streams[t.stream];
+    const std::vector<uint32_t> &tensors = t.inputs.empty() ? t.outputs : t.inputs;
+    if (!stream.isComm()) return deviceTypeOf(stream.device);
+    return deviceTypeOf(m_.arenas[m_.registers[m_.tensors[tensors[0]].reg].arena].first);
+  }
+
+  /// A stream is one of a device, or the CPU's.
+  Status onOneDevice(const ModelTask &t) const {
+    for (uint32_t other : m_.streams[t.stream].tasks)
+      if (const ModelTask &o = m_.tasks[other]; o.isBoxing() && whereItBoxes(o) != whereItBoxes(t))
+        return bad("OPC0716", "it boxes tensors on another device than ", m_.describe(other), " of the same stream");
+    return Status::ok();
+  }
+
   Status boxing(const plan::Task &p, uint32_t index) {
     ModelTask &t = m_.tasks[index];
     if (!p.has_boxing()) return bad("OPC0716", "it does not say what it does");
@@ -441,7 +457,8 @@ private:
       }
     }
     OPC_RETURN_IF_ERROR(makes(t.outputs, index));
-    OPC_RETURN_IF_ERROR(inReach(t, DeviceType::kCPU));
+    OPC_RETURN_IF_ERROR(inReach(t, whereItBoxes(t)));
+    OPC_RETURN_IF_ERROR(onOneDevice(t));
     t.mutableInput.assign(t.inputs.size(), false);
     if (t.boxing[0].step.kind == BoxingKind::kAllReduce)
       for (size_t i = 0; i < t.inputs.size(); ++i) t.inplace.push_back({static_cast<int>(i), static_cast<int>(i)});

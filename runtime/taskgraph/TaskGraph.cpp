@@ -95,7 +95,9 @@ Status TaskGraph::makeLanes(int threads) {
     streams += !s.isComm() && deviceTypeOf(s.device) == DeviceType::kCPU; // others need no threads of the CPU
   for (const PlanModel::Stream &s : model_.streams) {
     Lane lane;
-    OPC_ASSIGN_OR_RETURN(Device * device, deviceOf(s.isComm() ? "cpu" : s.device));
+    OPC_ASSIGN_OR_RETURN(Device * device, deviceOf(s.isComm() ? DeviceTag(DeviceType::kCPU) : s.device));
+    if (s.isComm() && !s.tasks.empty()) // beside the computation, where the tensors are
+      if (const Device *of = deviceOfBoxing(model_.tasks[s.tasks[0]]); of && !of->isHostMemory()) device = ownDevice();
     lane.stream = device->createStream(s.isComm() ? 1 : std::max(1, threads / std::max(1, streams)));
     OPC_RETURN_IF_ERROR(lane.stream->synchronize()); // one that could not be made says why
     lanes_.push_back(std::move(lane));
@@ -237,21 +239,76 @@ Status TaskGraph::bindBoxing(uint32_t index, int channel) {
     boxing->addVariant(std::move(inputs), std::move(outputs));
   }
   boxings_[index] = std::move(boxing);
+  Status status = prepareExchange(index, channel);
+  if (!status.isOk()) boxings_[index].reset();
+  return status;
+}
+
+/// The device that is not the CPU; null where there is none.
+Device *TaskGraph::ownDevice() const {
+  for (const auto &d : memory_->devices)
+    if (!d->isHostMemory()) return d.get();
+  return nullptr;
+}
+
+/// The device of a boxing task's tensors, all of which are on one.
+const Device *TaskGraph::deviceOfBoxing(const ModelTask &task) const {
+  const std::vector<uint32_t> &tensors = task.inputs.empty() ? task.outputs : task.inputs;
+  return tensors.empty() ? nullptr : &arenas().device(model_.registers[model_.tensors[tensors[0]].reg].arena);
+}
+
+/// A call of all ranks of the job.
+Status TaskGraph::linkDevices() {
+  if (isLinked_) return Status::ok();
+  if (!link_.hasDevices || !link_.communicator) {
+    isLinked_ = true;
+    return Status::ok();
+  }
+  const bool isAnew = exchange_ != nullptr;
+  exchange_.reset();
+  OPC_ASSIGN_OR_RETURN(exchange_, DeviceExchange::open(ownDevice(), *link_.communicator, link_.exchange));
+  isLinked_ = true;
+  if (!isAnew) return Status::ok();
+  for (size_t s = 0; s < model_.streams.size(); ++s)
+    for (uint32_t t : model_.streams[s].tasks)
+      if (boxings_[t]) OPC_RETURN_IF_ERROR(prepareExchange(t, static_cast<int>(s)));
+  return Status::ok();
+}
+
+Status TaskGraph::prepareExchange(uint32_t index, int channel) {
+  const Device *device = deviceOfBoxing(model_.tasks[index]);
+  if (!device || device->isHostMemory()) return Status::ok();
+  if (!exchange_) return Status(StatusCode::kInternal, "OPC0901", "boxing on a device of a job that has none");
+  BoxingTask &boxing = *boxings_[index];
+  OPC_ASSIGN_OR_RETURN(std::unique_ptr<DeviceBoxing> made,
+                       exchange_->prepare(model_.tasks[index].boxing, boxing.executor(), *link_.communicator, channel));
+  boxing.setDevice(std::move(made));
   return Status::ok();
 }
 
 Status TaskGraph::takeScratch() {
   for (size_t s = 0; s < model_.streams.size(); ++s) {
-    size_t bytes = 0;
-    for (uint32_t t : model_.streams[s].tasks)
-      if (boxings_[t]) bytes = std::max(bytes, boxings_[t]->scratchBytes());
-    if (bytes == 0) continue;
+    size_t bytes = 0, deviceBytes = 0;
+    for (uint32_t t : model_.streams[s].tasks) {
+      if (!boxings_[t]) continue;
+      bytes = std::max(bytes, boxings_[t]->hostBytes());
+      deviceBytes = std::max(deviceBytes, boxings_[t]->deviceBytes());
+    }
+    const auto take = [](Device &device, size_t wanted, DeviceMemory *to) -> Status {
+      if (to->bytes() >= wanted) return Status::ok();
+      Result<DeviceMemory> memory = device.allocateUnwritten(wanted);
+      if (!memory) return Status(memory.status()).withContext("taking the scratch of boxing tasks");
+      *to = std::move(*memory);
+      return Status::ok();
+    };
     OPC_ASSIGN_OR_RETURN(Device * cpu, deviceOf(DeviceTag(DeviceType::kCPU)));
-    Result<DeviceMemory> memory = cpu->allocate(bytes);
-    if (!memory) return Status(memory.status()).withContext("taking the scratch of boxing tasks");
-    lanes_[s].scratch = std::move(*memory);
+    OPC_RETURN_IF_ERROR(take(*cpu, bytes, &lanes_[s].scratch));
+    if (deviceBytes > 0) OPC_RETURN_IF_ERROR(take(*ownDevice(), deviceBytes, &lanes_[s].deviceScratch));
+    DeviceBoxing::Scratch scratch;
+    scratch.device = reinterpret_cast<char *>(lanes_[s].deviceScratch.data());
+    scratch.host = reinterpret_cast<char *>(lanes_[s].scratch.data());
     for (uint32_t t : model_.streams[s].tasks)
-      if (boxings_[t]) boxings_[t]->setScratch(lanes_[s].scratch.data());
+      if (boxings_[t]) boxings_[t]->setScratch(scratch);
   }
   return Status::ok();
 }
@@ -335,6 +392,7 @@ Status TaskGraph::bind() {
   kernels_.resize(model_.tasks.size());
   variants_.resize(model_.tasks.size());
   boxings_.resize(model_.tasks.size());
+  OPC_RETURN_IF_ERROR(linkDevices());
   for (size_t s = 0; s < model_.streams.size(); ++s) {
     lanes_[s].stream->enter();
     for (uint32_t index : bindingOrder(model_.streams[s].tasks)) {
@@ -367,6 +425,10 @@ void TaskGraph::markChanged(uint32_t reg) {
 }
 
 Status TaskGraph::refresh() {
+  if (!isLinked_) {
+    OPC_RETURN_IF_ERROR(linkDevices());
+    OPC_RETURN_IF_ERROR(takeScratch());
+  }
   if (!anyChanged_) return Status::ok();
   for (size_t s = 0; s < model_.streams.size(); ++s) {
     lanes_[s].recording.reset(); // with the arguments of before
@@ -451,11 +513,8 @@ StreamMark *TaskGraph::markBehind(uint32_t task, std::vector<std::optional<Strea
   std::optional<StreamMark *> &mark = (*marks)[task]; // asked for once: all who wait for the task wait in one way
   Lane &lane = lanes_[model_.tasks[task].stream];
   if (mark) return *mark;
-  mark = nullptr;
-  if (!model_.streams[model_.tasks[task].stream].isComm()) {
-    lane.marks.push_back(lane.stream->createMark());
-    mark = lane.marks.back().get();
-  }
+  lane.marks.push_back(lane.stream->createMark());
+  mark = lane.marks.back().get();
   return *mark;
 }
 

@@ -41,6 +41,8 @@ struct RankLink {
   /// Hears of this rank's failure before Communicator::abort, which may end the process. From any lane's thread.
   std::function<void(const Status &)> onFailure;
   BoxingOptions boxing;
+  ExchangeOptions exchange;
+  bool hasDevices = false; // some rank of the job has one that is not the CPU
 };
 
 class TaskGraph {
@@ -55,7 +57,12 @@ public:
   const PlanModel &model() const { return model_; }
   uint64_t arenaBytes() const { return arenas().totalBytes(); }
   /// Another communicator in place of one that has been aborted. Between runs.
-  void setCommunicator(Communicator *communicator) { link_.communicator = communicator; }
+  void setCommunicator(Communicator *communicator) {
+    link_.communicator = communicator;
+    isLinked_ = false;
+  }
+  /// How tensors in the memory of devices travel; null: there are none, or nothing is bound yet.
+  const DeviceExchange *exchange() const { return exchange_.get(); }
   void setWatchdog(Watchdog *watchdog) { link_.watchdog = watchdog; }
   /// Whether the host may follow data(tensor).
   bool isHostMemory(uint32_t tensor) const {
@@ -145,7 +152,7 @@ private:
     std::unique_ptr<StreamRecording> recording;       // of one step
     std::vector<std::unique_ptr<StreamMark>> marks;
     uint32_t maxLag = 0;
-    DeviceMemory scratch; // of its boxing tasks, one at a time
+    DeviceMemory scratch, deviceScratch; // of its boxing tasks, one at a time
     Status status;
     std::thread thread; // lanes but the first, which runs in the caller's thread
   };
@@ -163,9 +170,14 @@ private:
   Status countVariants(const ModelTask &task, uint64_t *variants);
   Status fillRegister(uint32_t reg);
   Status bindTask(uint32_t index, Stream &stream);
+  Device *ownDevice() const;
+  const Device *deviceOfBoxing(const ModelTask &task) const;
+  Status linkDevices();
+  Status prepareExchange(uint32_t index, int channel);
   Status bindBoxing(uint32_t index, int channel);
   Status takeScratch();
   std::vector<uint32_t> bindingOrder(const std::vector<uint32_t> &tasks) const;
+  Status waitFor(Lane &lane);
   void countReads();
   void notePacked(const ModelTask &task);
   void buildLanes(const std::vector<CrossEdge> &edges);
@@ -180,15 +192,16 @@ private:
   StreamMark *markBehind(uint32_t task, std::vector<std::optional<StreamMark *>> *marks);
   class DataView;
   template <bool kObserved> void runLaneAs(Lane &lane, int64_t first, int64_t steps);
-  Status execute(const Operation &op, int64_t step, DeviceCtx *context) {
+  Status execute(const Lane &lane, const Operation &op, int64_t step) {
     const auto variant = static_cast<uint32_t>(static_cast<uint64_t>(step) % op.variantCount);
-    return op.boxing ? op.boxing->run(*link_.communicator, variant) : op.variants[variant]->run(context);
+    return op.boxing ? op.boxing->run(*link_.communicator, *lane.stream, variant)
+                     : op.variants[variant]->run(lane.stream->context());
   }
   void stopLane(Lane &lane, Status status);
   void runLane(Lane &lane, int64_t first, int64_t steps);
   std::unique_lock<std::mutex> alone();
   bool isWatched() const { return observer_ || poison_; }
-  Status runObserved(const Lane &lane, const Operation &op, int64_t step);
+  Status runObserved(Lane &lane, const Operation &op, int64_t step);
   Status observeViews(const Lane &lane, size_t *next, uint32_t operation, int64_t step);
   bool await(const Wait &wait, int64_t step);
   void abortRun();
@@ -213,6 +226,8 @@ private:
   std::vector<std::vector<KernelTask *>> variants_;
   std::vector<std::unique_ptr<BoxingTask>> boxings_; // by task
   RankLink link_;
+  std::unique_ptr<DeviceExchange> exchange_;
+  bool isLinked_ = false; // exchange_ is of the communicator that is there
   std::deque<Counter> counters_;
   std::vector<bool> changed_; // registers
   std::vector<void *> lent_;  // by register: the host's memory in place of the arena's; empty when nothing is lent

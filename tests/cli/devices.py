@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -188,6 +189,18 @@ class OnGpu(unittest.TestCase):
         done = opc(*args, **kw)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done
+
+    def test_a_plan_in_python(self):
+        """The simulator is where opc is, whatever program has opened it."""
+        package = os.path.join(BIN, "..", "python")
+        if not os.path.exists(os.path.join(package, "opc")):
+            self.skipTest("this build has no Python package")
+        self.run_ok("compile", "-", "--device", "sim", "-o", self.path("chain.plan"), text=chain(RELU, TANH))
+        np.save(self.path("x.npy"), np.linspace(-2, 2, 20, dtype=np.float32).reshape(4, 5))
+        script = "import numpy as np, opc, sys\nx = np.load(sys.argv[2])\nprint(np.abs(opc.load(sys.argv[1])(x=x)['y'] - np.tanh(np.maximum(x, 0))).max() < 1e-6)"
+        done = subprocess.run([sys.executable, "-c", script, self.path("chain.plan"), self.path("x.npy")], capture_output=True, text=True,
+                              env=dict(os.environ, PYTHONPATH=package, CUDA_SIM=""))
+        self.assertEqual((done.returncode, done.stdout), (0, "True\n"), done.stderr)
 
     def plugin(self, name="wave_of", value="sin(x) * 0.375 + cos(x * 1.625)"):
         """A library with an op; a function that no built-in op has has no kernel for GPUs."""

@@ -227,6 +227,16 @@ class Mixed(unittest.TestCase):
         self.ok(*self.call("g.pbtxt", "--allow-cpu-fallback", "--repeat", "2"))
         self.check_mixed()
 
+    def test_first_difference(self):
+        """Where ops run on both sides each answers for itself, too."""
+        plugin = ["--plugin", os.path.join(FILES, "ops.so")]
+        call = ["debug", "first-diff", self.path("g.pbtxt"), *plugin, "--device", "sim", "--input", f"x=@{self.path('x.npy')}"]
+        done = opc(*call)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("--allow-cpu-fallback runs it on the CPU", done.stderr)
+        for more in ((), ("--chain",), ("--place", "t=cpu")):
+            self.assertIn("no difference: ", self.ok(*call, "--allow-cpu-fallback", *more).stderr)
+
     def test_memory_that_is_not_there(self):
         for sim, says in (("memory=64", "on sim"), ("fail=cuMemHostAlloc:1:2", "of memory that sim copies from")):
             done = opc(*self.call("g.pbtxt", "--allow-cpu-fallback"), sim=sim)

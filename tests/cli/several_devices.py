@@ -19,9 +19,9 @@ BATCH = 8
 LAYOUTS = {"data": ["--sbp", "relu?=S(0)", "--sbp", "fc?_grad_b=P"], "tensor": ["--sbp", "fc1_w=S(0)", "--sbp", "fc2_w=S(1)"]}
 
 
-def opc(*args, sim="", launcher=(), **kw):
-    environment = dict(os.environ, CUDA_SIM=sim, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    return subprocess.run([*launcher, os.path.join(BIN, "opc"), *args], capture_output=True, text=True, timeout=600, env=environment, **kw)
+def opc(*args, sim="", launcher=(), program=os.path.join(BIN, "opc"), text=None, **variables):
+    environment = dict(os.environ, CUDA_SIM=sim, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **variables)
+    return subprocess.run([*launcher, program, *args], capture_output=True, text=True, timeout=120, env=environment, input=text)
 
 
 def data(name):
@@ -39,7 +39,9 @@ def variables(path):
             if name != "__metadata__"}
 
 
-class Devices(unittest.TestCase):
+class Ranked(unittest.TestCase):
+    """The digits' training, and what runs of it leave."""
+
     @classmethod
     def setUpClass(cls):
         if not json.loads(opc("doctor", "--json").stdout)["device_kernels"]:
@@ -52,7 +54,7 @@ class Devices(unittest.TestCase):
                 text += f.read() + "\n"
         cls.train = os.path.join(cls.folder, "train.pbtxt")
         done = opc("grad", "-", "--shape", f"image={BATCH},64", "--shape", f"label={BATCH}", "--loss", "loss", "--optimizer", "adam", "--lr", "0.002", "-o",
-                   cls.train, input=text)
+                   cls.train, text=text)
         assert done.returncode == 0, done.stderr
 
     def path(self, name):
@@ -63,6 +65,26 @@ class Devices(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done
 
+    def weights(self, name, *where, steps=2, graph=None, **kw):
+        """What the variables are after some steps."""
+        checkpoint = self.path(name + ".safetensors")
+        self.ok("run", graph or self.train, *where, "--feed-dataset", f"image=@{data('train_images.npy')},label=@{data('train_labels.npy')}",
+                *(() if graph else ("--batch", str(BATCH))), "--seed", "7", "--steps", str(steps), "--save", checkpoint, **kw)
+        values = variables(checkpoint)
+        os.remove(checkpoint)
+        self.assertGreater(len(values), 4)
+        return values
+
+    def same(self, got, want, rtol=1e-4, atol=1e-6):
+        self.assertEqual(sorted(got), sorted(want))
+        for name, value in want.items():
+            if value.dtype.kind == "f":
+                np.testing.assert_allclose(got[name], value, rtol=rtol, atol=atol, err_msg=name)
+            else:
+                np.testing.assert_array_equal(got[name], value, name)
+
+
+class Devices(Ranked):
     def test_labels_of_classes_that_are_split(self):
         """d of the loss by the logits is dy * (prob - one hot): of a rank with a part of the classes, too."""
         graph = self.path("split.pbtxt")
@@ -82,24 +104,6 @@ op { name: "o" output_conf { in: "g/prediction_diff_0" out: "out" } }
                 sim="devices=2")
         want = dy[:, None] * (prob - (np.arange(10) == labels[:, None]))
         np.testing.assert_allclose(np.load(self.path("out.npz"))["o"], want, rtol=1e-6, atol=1e-7)
-
-    def weights(self, name, *where, steps=2, graph=None, **kw):
-        """What the variables are after some steps."""
-        checkpoint = self.path(name + ".safetensors")
-        self.ok("run", graph or self.train, *where, "--feed-dataset", f"image=@{data('train_images.npy')},label=@{data('train_labels.npy')}",
-                *(() if graph else ("--batch", str(BATCH))), "--seed", "7", "--steps", str(steps), "--save", checkpoint, **kw)
-        values = variables(checkpoint)
-        os.remove(checkpoint)
-        self.assertGreater(len(values), 4)
-        return values
-
-    def same(self, got, want, rtol=1e-4, atol=1e-6):
-        self.assertEqual(sorted(got), sorted(want))
-        for name, value in want.items():
-            if value.dtype.kind == "f":
-                np.testing.assert_allclose(got[name], value, rtol=rtol, atol=atol, err_msg=name)
-            else:
-                np.testing.assert_array_equal(got[name], value, name)
 
     def test_inference(self):
         """The digits on two devices, beside the weights' known answers."""
@@ -185,6 +189,31 @@ op { name: "o" output_conf { in: "g/prediction_diff_0" out: "out" } }
         done = opc("verify", "relu", "--device", "sim:0-1", sim="devices=2")
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertIn("'sim:0-1' are several devices, and one is wanted", done.stderr)
+
+    def test_a_setting_of_several_devices(self):
+        """OPC_DEVICE says the same as --device of a graph; a plan has its own."""
+        call = ["run", data("mlp.pbtxt"), "--weights", data("mlp_weights.npz"), "--input", f"image=@{data('test_images.npy')}", "--outputs", self.path("out"),
+                "--stats"]
+        done = self.ok(*call, "--sbp", "image=S(0)", sim="devices=2", OPC_DEVICE="sim:0-1")
+        self.assertIn("rank 1: ", done.stderr)
+        np.testing.assert_allclose(np.load(os.path.join(self.path("out"), "logits.npy")), np.load(data("mlp_test_logits.npy")), rtol=1e-4, atol=1e-4)
+        plan = self.path("one.plan")
+        self.ok("compile", data("mlp.pbtxt"), "--device", "sim", "-o", plan)
+        call[1] = plan
+        self.assertNotIn("rank 1: ", self.ok(*call, sim="devices=2", OPC_DEVICE="sim:0-1").stderr)
+
+    def test_a_plan_of_several_devices(self):
+        """--device has to be the plan's, and the way out is that one."""
+        plan = self.path("two.plan")
+        self.ok("compile", data("mlp.pbtxt"), "--device", "sim", "--mesh", "2", "--sbp", "image=S(0)", "-o", plan)
+        done = opc("run", plan, "--fill", "ones", "--device", "sim", sim="devices=2")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(f"--device sim: the plan {plan} is for sim:0-1", done.stderr)
+        self.assertIn("help: give --device sim:0-1, or leave it out", done.stderr)
+        self.ok("run", plan, "--fill", "ones", "--device", "sim:0-1", sim="devices=2")
+        done = opc("run", plan, "--fill", "ones", "--device", "cpu", sim="devices=2")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("opc compile GRAPH --device cpu", done.stderr)
 
     def test_a_device_that_fails(self):
         call = ["run", data("mlp.pbtxt"), "--fill", "ones", "--device", "sim:0-1", "--sbp", "image=S(0)"]

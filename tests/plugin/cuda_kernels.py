@@ -17,6 +17,12 @@ SOURCE = base.SOURCE
 NVCC = shutil.which("nvcc", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
 FAULTS = ("race", "beyond", "unwritten", "wrong")
 scratch = base.scratch.name
+OWN_STREAM = """static cudaStream_t ownStream() {
+  cudaStream_t stream = nullptr;
+  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  return stream;
+}
+"""
 
 
 def flags(*which):
@@ -95,6 +101,26 @@ class Document(WithNvcc):
     def test_its_words(self):
         done = opc("run", graph("myrelu"), "--device", "sim", "--input", "x=f32[5]:-2,-1,0,1,2", plugin=self.plugin)
         self.assertIn("[0, 0, 0, 1, 2]", done.stdout)
+
+    def test_a_launch_that_is_refused(self):
+        """The page's kernel with a block of 4,096 threads: nothing is launched, and the kernel does not ask."""
+        with open(os.path.join(scratch, "large.cu"), "w", encoding="utf-8") as f:
+            f.write(MYRELU_GPU_KERNEL.replace("<<<32, 1024,", "<<<1, 4096,"))
+        plugin = linked("liblarge_relu.so", os.path.join(scratch, "op.o"), os.path.join(scratch, "cpu.o"), compiled("large.o", nvcc(), "large.cu"))
+        for more in ((), ("--repeat", "3")):
+            done = opc("run", graph("myrelu"), "--device", "sim", "--fill", "ones", *more, code=5, plugin=plugin)
+            self.assertIn("error[OPC0631]: myrelu: CUDA's runtime has refused a call of the kernel: ", done.stderr)
+            self.assertIn("running op it at ", done.stderr)
+            self.assertIn("at most 1024 threads a block", done.stderr)
+
+    def test_work_that_nobody_waits_for(self):
+        """The page's kernel in a stream of its own, which nobody waits for: found as the session ends, and said by the exit code."""
+        with open(os.path.join(scratch, "own.cu"), "w", encoding="utf-8") as f:
+            f.write(MYRELU_GPU_KERNEL.replace("<<<32, 1024, 0, ctx->device_ctx()->cuda_stream()>>>", "<<<32, 1024, 0, ownStream()>>>").replace(
+                "namespace oneflow {", OWN_STREAM + "namespace oneflow {", 1))
+        plugin = linked("libown_relu.so", os.path.join(scratch, "op.o"), os.path.join(scratch, "cpu.o"), compiled("own.o", nvcc(), "own.cu"))
+        done = opc("run", graph("myrelu"), "--device", "sim", "--fill", "ones", "--print", "none", code=5, plugin=plugin)
+        self.assertIn("OPC0631", done.stderr)
 
     def test_float_kernel_for_double(self):
         """The page registers the kernel of floats for doubles, too."""

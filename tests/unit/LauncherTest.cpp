@@ -4,7 +4,6 @@
 #include "Launcher.h"
 #include "InProcessCommunicator.h"
 #include "MpiModule.h"
-#include "NcclEngine.h"
 #include "PeerMonitor.h"
 #include "PlanAgreement.h"
 #include "Watchdog.h"
@@ -110,16 +109,6 @@ TEST_CASE("Without the module the engine says what it looked for", "[comm]") {
   REQUIRE(!comm);
   CHECK(comm.status().id() == "OPC0725");
   CHECK_THAT(comm.status().message(), Catch::Contains("/nowhere/libopc_mpi.so"));
-}
-
-TEST_CASE("Without NCCL's libraries its engine says so", "[comm]") {
-  auto ends = inProcessCommunicators(1);
-  const auto comm = ncclCommunicator(*ends[0], {});
-  // A machine that has them, with a GPU, gets an engine; with no GPU, CUDA's own error.
-  if (comm)
-    CHECK(std::string((*comm)->engine()) == "nccl");
-  else
-    CHECK((comm.status().id() == "OPC0725" || comm.status().id() == "OPC0724"));
 }
 
 TEST_CASE("Ranks with different plans are told who has which", "[comm]") {

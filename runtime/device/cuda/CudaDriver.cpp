@@ -3,6 +3,7 @@
 #include "cuda/CudaDriver.h"
 
 #include <algorithm>
+#include <atomic>
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -24,6 +25,17 @@ std::string programFolder() {
   return folder;
 }
 
+std::atomic<const CudaDriver *> usedSimulator{nullptr};
+
+/// Of the file that this code has come in.
+std::string libraryFolder() {
+  Dl_info info;
+  if (!dladdr(reinterpret_cast<const void *>(&libraryFolder), &info) || !info.dli_fname) return ".";
+  const std::string file = info.dli_fname;
+  const size_t slash = file.rfind('/');
+  return slash == std::string::npos ? "." : file.substr(0, slash);
+}
+
 } // namespace
 
 std::string cudaVersionText(int version) {
@@ -32,10 +44,13 @@ std::string cudaVersionText(int version) {
 
 std::string CudaDriver::path(bool isSimulator) {
   if (!isSimulator) return "libcuda.so.1";
-  const std::string folder = programFolder();
+  // Beside the program; where that is another one, such as Python, beside the library that this is part of: python/opc/
+  // of a build, lib/python3/dist-packages/opc/ of an installation.
+  const std::string folder = programFolder(), library = libraryFolder();
   std::string first;
-  for (const char *below : {"/../lib/", "/../" OPC_INSTALL_LIBDIR "/"}) {
-    const std::string file = folder + below + "opc/gpusim/libcuda.so.1";
+  for (const std::string &below : {folder + "/../lib/", folder + "/../" OPC_INSTALL_LIBDIR "/", library + "/",
+                                   library + "/../../lib/", library + "/../../../"}) {
+    const std::string file = below + "opc/gpusim/libcuda.so.1";
     if (access(file.c_str(), R_OK) == 0) return file;
     if (first.empty()) first = file;
   }
@@ -57,8 +72,11 @@ Result<const CudaDriver *> CudaDriver::open(bool isSimulator) {
   }
   static Opened &simulator = *new Opened(true);
   if (!simulator.status.isOk()) return simulator.status;
+  usedSimulator = &simulator.driver;
   return &simulator.driver;
 }
+
+const CudaDriver *CudaDriver::openedSimulator() { return usedSimulator; }
 
 Status CudaDriver::load(bool isSimulator) {
   isSimulator_ = isSimulator;
@@ -81,6 +99,7 @@ Status CudaDriver::load(bool isSimulator) {
   if (isSimulator) {
     report_ = reinterpret_cast<size_t (*)(char *, size_t)>(dlsym(library, "opcGpusimReport"));
     findings_ = reinterpret_cast<size_t (*)()>(dlsym(library, "opcGpusimFindings"));
+    errors_ = reinterpret_cast<size_t (*)()>(dlsym(library, "opcGpusimErrors"));
     print_ = reinterpret_cast<void (*)(int)>(dlsym(library, "opcGpusimPrint"));
   }
   if (missing)

@@ -23,7 +23,24 @@ using CuDevice = int;
 using CuPointer = unsigned long long;
 
 // Result codes of cuda.h.
-constexpr CuResult kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100;
+constexpr CuResult kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100, kNotReady = 600;
+
+/// CUDA_MEMCPY2D of cuda.h: rows of bytes, of which only copies within a device are made.
+struct CuRows {
+  size_t fromX = 0, fromY = 0;
+  int fromKind = kDeviceMemory;
+  const void *fromHost = nullptr;
+  CuPointer from = 0;
+  void *fromArray = nullptr;
+  size_t fromPitch = 0, toX = 0, toY = 0;
+  int toKind = kDeviceMemory;
+  void *toHost = nullptr;
+  CuPointer to = 0;
+  void *toArray = nullptr;
+  size_t toPitch = 0, width = 0, height = 0;
+  static constexpr int kDeviceMemory = 2; // CU_MEMORYTYPE_DEVICE
+};
+static_assert(sizeof(CuRows) == 128);
 
 // X(member, exported name, parameter types)
 #define OPC_CUDA_FUNCTIONS(X)                                                                                          \
@@ -47,10 +64,12 @@ constexpr CuResult kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100;
   X(copyToDevice, "cuMemcpyHtoDAsync_v2", (CuPointer, const void *, size_t, CUstream_st *))                            \
   X(copyToHost, "cuMemcpyDtoHAsync_v2", (void *, CuPointer, size_t, CUstream_st *))                                    \
   X(copyOnDevice, "cuMemcpyDtoDAsync_v2", (CuPointer, CuPointer, size_t, CUstream_st *))                               \
+  X(copyRows, "cuMemcpy2DAsync_v2", (const CuRows *, CUstream_st *))                                                   \
   X(setBytes, "cuMemsetD8Async", (CuPointer, unsigned char, size_t, CUstream_st *))                                    \
   X(streamCreate, "cuStreamCreate", (CUstream_st **, unsigned))                                                        \
   X(streamDestroy, "cuStreamDestroy_v2", (CUstream_st *))                                                              \
   X(streamSynchronize, "cuStreamSynchronize", (CUstream_st *))                                                         \
+  X(streamQuery, "cuStreamQuery", (CUstream_st *))                                                                     \
   X(streamWaitEvent, "cuStreamWaitEvent", (CUstream_st *, CUevent_st *, unsigned))                                     \
   X(eventCreate, "cuEventCreate", (CUevent_st **, unsigned))                                                           \
   X(eventDestroy, "cuEventDestroy_v2", (CUevent_st *))                                                                 \
@@ -75,6 +94,8 @@ public:
   /// The driver of this machine, or the simulator that opc brings (tools/gpusim), opened once a process. OPC0630 when
   /// there is none, when it is too old, or when it cannot be used.
   static Result<const CudaDriver *> open(bool isSimulator);
+  /// The simulator where it has been opened, else null.
+  static const CudaDriver *openedSimulator();
   /// Where the library was looked for: the system's by name, the simulator's beside the program.
   static std::string path(bool isSimulator);
 
@@ -87,6 +108,8 @@ public:
   std::string simulatorReport() const;
   /// How many findings it has; 0 of a GPU's driver.
   size_t simulatorFindings() const { return findings_ ? findings_() : 0; }
+  /// How many of them are errors of a program, whether it has looked or not.
+  size_t simulatorErrors() const { return errors_ ? errors_() : 0; }
   /// Whether the simulator prints its findings.
   void setPrints(bool prints) const;
   /// Opens the simulator's own CUDA runtime, which libraries that are loaded later find by its name. Nothing where it
@@ -110,7 +133,7 @@ private:
   bool isSimulator_ = false;
   int version_ = 0, devices_ = 0;
   size_t (*report_)(char *, size_t) = nullptr;
-  size_t (*findings_)() = nullptr;
+  size_t (*findings_)() = nullptr, (*errors_)() = nullptr;
   void (*print_)(int) = nullptr;
 };
 

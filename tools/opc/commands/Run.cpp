@@ -3,8 +3,13 @@
 #include "Commands.h"
 
 #include "Devices.h"
+#include "NumberText.h"
+#include "PlanFile.h"
+#include "RankDevices.h"
 #include "RunSteps.h"
 #include "TrainingRun.h"
+
+#include <fstream>
 
 namespace opc::cli {
 
@@ -41,13 +46,35 @@ public:
 
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     RankJob &ranks = options_.ranks;
-    const auto &flags = invocation.flags();
-    if (Status s = ranks.readFlags(flags.isDeviceGiven ? deviceCount(flags.device) : 1); !s) return invocation.fail(s);
+    if (Status s = ranks.readFlags(devicesOf(invocation, positional[0])); !s) return invocation.fail(s);
     if (Status s = ranks.start(invocation, positional[0]); !s) return invocation.fail(s);
-    return ranks.finish(invocation, runHere(invocation, positional[0]));
+    return ranks.finish(invocation, behind(invocation, runHere(invocation, positional[0])));
   }
 
 private:
+  /// How many devices the command names. A setting says nothing of a plan, which has its own.
+  static int64_t devicesOf(const Invocation &invocation, const std::string &path) {
+    const int64_t count = deviceCount(invocation.flags().device);
+    if (invocation.flags().isDeviceGiven || count == 1) return count;
+    std::string start(kPlanStart, '\0');
+    std::ifstream file(path, std::ios::binary);
+    file.read(start.data(), static_cast<std::streamsize>(start.size()));
+    start.resize(static_cast<size_t>(file.gcount()));
+    return looksLikePlan(start) ? 1 : count;
+  }
+  /// What a run has left behind in streams of its plugins is done when its session ends, when nobody waits.
+  static int behind(Invocation &invocation, int code) {
+    if (code != kExitOk) return code;
+    const size_t errors = simulatorErrors();
+    if (errors == 0) return code;
+    return invocation.fail(Status(StatusCode::kExecution, "OPC0631",
+                                  "the simulator has found " + countText(errors, "error") +
+                                      " behind the last wait of the run, as said above")
+                               .withHelp("work that a kernel puts into a stream of its own has to be waited for by the "
+                                         "stream that it was given"));
+  }
+  static constexpr size_t kPlanStart = 16; // bytes that tell a plan from a graph
+
   int runHere(Invocation &invocation, const std::string &graph) {
     if (Status s = options_.check(invocation, graph); !s) return invocation.fail(s);
     RunContext context{invocation, options_};

@@ -270,9 +270,21 @@ private:
 } // namespace
 
 std::vector<Option> FirstDifferenceOptions::options() {
-  const std::set<std::string> ofRuns = {
-      "--input", "--inputs", "--weights", "--partial-weights", "--fill",        "--seed",      "--cast",
-      "--until", "--feed",   "--shape",   "--no-fuse",         "--no-simplify", "--max-memory"};
+  const std::set<std::string> ofRuns = {"--input",
+                                        "--inputs",
+                                        "--weights",
+                                        "--partial-weights",
+                                        "--fill",
+                                        "--seed",
+                                        "--cast",
+                                        "--until",
+                                        "--feed",
+                                        "--shape",
+                                        "--no-fuse",
+                                        "--no-simplify",
+                                        "--max-memory",
+                                        "--place",
+                                        "--allow-cpu-fallback"};
   std::vector<Option> list;
   for (Option &option : run.options())
     if (ofRuns.count(option.name)) list.push_back(std::move(option));

@@ -120,8 +120,10 @@ Status checkPluginsOfPlan(const Invocation &invocation, const GraphInput &input)
 Status checkDeviceOfPlan(const std::string &device, const GraphInput &input) {
   const std::string its = deviceOfPlan(input);
   if (its.empty() || withoutZero(its) == withoutZero(device)) return Status::ok();
+  const bool isOfItsKind = isOfSimulator(its) == isOfSimulator(device) && (its == "cpu") == (device == "cpu");
   return usageError("--device " + device + ": the plan " + input.name + " is for " + its,
-                    "compile the graph for " + device + ": opc compile GRAPH --device " + device);
+                    isOfItsKind ? "give --device " + its + ", or leave it out"
+                                : "compile the graph for " + device + ": opc compile GRAPH --device " + device);
 }
 
 } // namespace

@@ -1,7 +1,9 @@
 // The last step of a run: outputs compared, printed, and put into one document.
 // SPDX-License-Identifier: Apache-2.0
 #include "Codegen.h"
+#include "Log.h"
 #include "NumberText.h"
+#include "RankDevices.h"
 #include "RunSteps.h"
 #include "RunTimes.h"
 #include "TextTable.h"
@@ -42,6 +44,8 @@ void reportText(RunContext &c, const ExecutedRun &executed, const SessionStats &
   if (c.options.profile) terminal.err(c.profile.text(errTableWidth()));
   if (c.options.stats)
     terminal.err(sizeText(stats) + ", " + secondsText(executed.median()) + " a run\n" + codegenText());
+  if (const std::string how = exchangeOfDevices(); c.options.stats && !how.empty())
+    terminal.err("ranks exchange " + how + "\n");
   terminal.err(rankStatsText(ranks));
 }
 
@@ -126,6 +130,7 @@ Json ranksJson(const std::vector<RankStats> &ranks) {
 Outcome<int> report(RunContext &c, PlannedRun &planned, const GivenRun &given, ExecutedRun &executed) {
   const bool json = c.invocation.flags().json;
   for (const std::string &n : c.notes) c.invocation.note("note: " + n);
+  if (const std::string how = exchangeOfDevices(); !how.empty() && !c.options.stats) logInfo("ranks exchange " + how);
   const bool isQuiet = c.invocation.flags().quiet && c.options.print.kind == PrintMode::Kind::kSummary;
   if (!json && !isQuiet)
     for (const NamedOutput &o : executed.outputs) c.invocation.terminal().out(outputText(o, c.options.print));
@@ -144,7 +149,10 @@ Outcome<int> report(RunContext &c, PlannedRun &planned, const GivenRun &given, E
     return code;
   }
   Json all = document(c, planned, given, executed, std::move(verdict));
-  if (c.options.stats) all["stats"] = statsJson(stats, planned.planner->phases());
+  if (c.options.stats) {
+    all["stats"] = statsJson(stats, planned.planner->phases());
+    if (const std::string how = exchangeOfDevices(); !how.empty()) all["stats"]["collectives"] = how;
+  }
   if (!ranks.empty()) all["ranks"] = ranksJson(ranks);
   c.invocation.terminal().out(jsonText(all));
   return code;
