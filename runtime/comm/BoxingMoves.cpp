@@ -59,7 +59,8 @@ std::vector<int64_t> ranksOf(const BoxingOp &op, int64_t rank) {
     ranks = op.source.ranks;
     ranks.insert(ranks.end(), op.target.ranks.begin(), op.target.ranks.end());
   } else if (const auto position = op.source.positionOf(rank)) {
-    for (int64_t p : op.source.group(*position, op.step.meshDim)) ranks.push_back(op.source.ranks[static_cast<size_t>(p)]);
+    for (int64_t p : op.source.group(*position, op.step.meshDim))
+      ranks.push_back(op.source.ranks[static_cast<size_t>(p)]);
   }
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());

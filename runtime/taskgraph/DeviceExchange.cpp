@@ -145,8 +145,7 @@ Result<std::unique_ptr<DeviceExchange>> DeviceExchange::open(Device *device, Com
   }
   if (!library) return exchange; // of a rank without a device
   setLast("over NCCL " + library->versionText());
-  exchange->groups_ =
-      std::make_shared<cuda::NcclGroups>(*library, static_cast<CudaDevice &>(*device), options.timeout);
+  exchange->groups_ = std::make_shared<cuda::NcclGroups>(*library, static_cast<CudaDevice &>(*device), options.timeout);
   listenToAbort(comm, [groups = exchange->groups_](const std::string &reason) { groups->abort(reason); });
   return exchange;
 }
@@ -167,15 +166,13 @@ Result<size_t> DeviceExchange::groupOf(const std::vector<int64_t> &ranks, Commun
   }
   OPC_RETURN_IF_ERROR(comm.exchange(channel, sends, receives));
   const auto me = std::find(ranks.begin(), ranks.end(), comm.rank()) - ranks.begin();
-  OPC_ASSIGN_OR_RETURN(const size_t group,
-                       groups_->join(id, static_cast<int>(ranks.size()), static_cast<int>(me)));
+  OPC_ASSIGN_OR_RETURN(const size_t group, groups_->join(id, static_cast<int>(ranks.size()), static_cast<int>(me)));
   known_.emplace(std::pair(channel, ranks), group);
   return group;
 }
 
-Result<std::unique_ptr<DeviceBoxing>> DeviceExchange::prepare(const std::vector<BoxingOp> &ops,
-                                                              BoxingExecutor &executor, Communicator &comm,
-                                                              int channel) {
+Result<std::unique_ptr<DeviceBoxing>>
+DeviceExchange::prepare(const std::vector<BoxingOp> &ops, BoxingExecutor &executor, Communicator &comm, int channel) {
   if (!groups_ || !NcclBoxing::canRun(ops, comm.rank(), deterministic_))
     return std::unique_ptr<DeviceBoxing>(std::make_unique<StagedBoxing>(*device_, executor, ops.size(), channel));
   const std::vector<int64_t> ranks = ranksOf(ops[0], comm.rank());

@@ -108,9 +108,8 @@ void NcclBoxing::prepareSums() {
     if (step_.kind == BoxingKind::kReduceScatter) {
       const std::vector<CommBlock> pieces = piecesOf(op, rank_, members_);
       sum.isRow = areRow(pieces);
-      sum.isEven = std::all_of(pieces.begin(), pieces.end(), [&](const CommBlock &b) {
-        return b.bytes() == pieces[0].bytes();
-      });
+      sum.isEven =
+          std::all_of(pieces.begin(), pieces.end(), [&](const CommBlock &b) { return b.bytes() == pieces[0].bytes(); });
       if (!sum.isRow) sum.packed = take(static_cast<size_t>(sum.elements) * GetSizeOfDataType(op.type));
       for (const CommBlock &b : pieces) sum.pieces.push_back({b, std::nullopt});
     }
@@ -179,8 +178,7 @@ Status NcclBoxing::runMoves(const void *const *inputs, void *const *outputs, cha
   };
   for (const Move &m : sends_)
     if (m.place.packed)
-      OPC_RETURN_IF_ERROR(
-          pack(at(m.place.block, inputs[m.tensor]), scratch + *m.place.packed, true, stream));
+      OPC_RETURN_IF_ERROR(pack(at(m.place.block, inputs[m.tensor]), scratch + *m.place.packed, true, stream));
   const cuda::NcclLibrary &nccl = groups_->library();
   if (!sends_.empty() || !receives_.empty())
     OPC_RETURN_IF_ERROR(groups_->run(*group_, [&](ncclComm *comm) -> Status {
@@ -200,8 +198,7 @@ Status NcclBoxing::runMoves(const void *const *inputs, void *const *outputs, cha
   counters_->messages += sends_.size();
   for (const Move &m : receives_)
     if (m.place.packed)
-      OPC_RETURN_IF_ERROR(
-          pack(at(m.place.block, outputs[m.tensor]), scratch + *m.place.packed, false, stream));
+      OPC_RETURN_IF_ERROR(pack(at(m.place.block, outputs[m.tensor]), scratch + *m.place.packed, false, stream));
   if (fillFirst_) OPC_RETURN_IF_ERROR(fill(outputs, stream));
   for (size_t i = 0; i < copies_.size(); ++i) {
     const BoxingMoves::Copy &c = copies_[i];
@@ -244,9 +241,9 @@ Status NcclBoxing::runSums(const void *const *inputs, void *const *outputs, char
       const size_t element = GetSizeOfDataType(ops_[i].type);
       if (sum.elements == 0) continue;
       if (sum.pieces.empty()) {
-        OPC_RETURN_IF_ERROR(nccl.check(nccl.allReduce(rows[i], outputs[i], static_cast<size_t>(sum.elements), sum.type,
-                                                      op, comm, stream),
-                                       "ncclAllReduce"));
+        OPC_RETURN_IF_ERROR(nccl.check(
+            nccl.allReduce(rows[i], outputs[i], static_cast<size_t>(sum.elements), sum.type, op, comm, stream),
+            "ncclAllReduce"));
         continue;
       }
       const auto elementsOf = [&](size_t m) { return static_cast<size_t>(sum.pieces[m].block.bytes()) / element; };

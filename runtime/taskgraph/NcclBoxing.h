@@ -55,7 +55,8 @@ private:
   void prepareGathers();
   void prepareSums();
   Status pack(const CommBlock &block, char *packed, bool packing, CUstream_st *stream) const;
-  Status copyWithin(const BoxingMoves::Copy &copy, const void *from, void *to, char *scratch, CUstream_st *stream) const;
+  Status copyWithin(const BoxingMoves::Copy &copy, const void *from, void *to, char *scratch,
+                    CUstream_st *stream) const;
   Status fill(void *const *outputs, CUstream_st *stream) const;
   Status runMoves(const void *const *inputs, void *const *outputs, char *scratch, CUstream_st *stream);
   Status runGathers(const void *const *inputs, void *const *outputs, CUstream_st *stream);

@@ -26,9 +26,7 @@ constexpr NcclResult kOk = 0, kInProgress = 7;
 constexpr auto kPause = std::chrono::microseconds(50);
 constexpr int kEagerPolls = 200;
 
-Status notUsable(std::string message) {
-  return Status(StatusCode::kUnsupported, "OPC0725", std::move(message));
-}
+Status notUsable(std::string message) { return Status(StatusCode::kUnsupported, "OPC0725", std::move(message)); }
 
 void pause(int polls) {
   if (polls < kEagerPolls)
