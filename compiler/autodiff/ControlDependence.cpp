@@ -20,9 +20,10 @@ Dependence within(const OpGraph &graph, size_t outputs, const GraphTexts &texts)
   for (size_t j = 0; j < graph.inputs(); ++j)
     if (IsFloatingDataType(ir::descOf(graph.input(j)).data_type())) inputs.push_back(graph.input(j));
   Dependence depends(outputs, std::vector<bool>(graph.inputs()));
+  ControlDependences known;
   for (size_t k = 0; k < outputs; ++k) {
     if (!IsFloatingDataType(ir::descOf(graph.output(k)).data_type())) continue;
-    const GradientFlow flow(graph.module(), {graph.output(k)}, inputs, &texts);
+    const GradientFlow flow(graph.module(), {graph.output(k)}, inputs, &texts, &known);
     for (size_t j = 0; j < graph.inputs(); ++j) depends[k][j] = flow.carries(graph.input(j));
   }
   return depends;

@@ -172,6 +172,7 @@ private:
       return list;
     };
     llvm::SmallDenseSet<size_t> outputs;
+    ControlDependences known;
     for (size_t i = 1; i <= op_.getOuts().size(); ++i) {
       outputs.insert(i);
       if (host_.gradientOf(result(i))) useful.insert(i);

@@ -70,7 +70,10 @@ bool GradientFlow::activates(ir::UserOp op, const user_op::OpDef &def) {
   const auto add = [&](Value v) { active_.insert(v), carries = true; };
   if (controlKind(def.name) != ControlKind::kNone) {
     if (!texts_) return false;
-    const auto &depends = control_[op] = controlDependence(op, *texts_);
+    auto depends = known_ ? known_->lookup(op) : std::vector<std::vector<bool>>();
+    if (depends.empty()) depends = controlDependence(op, *texts_);
+    if (known_) (*known_)[op] = depends;
+    control_[op] = depends;
     std::vector<bool> pass(op.getArgs().size());
     for (auto [k, v] : llvm::enumerate(op.getOuts()))
       for (auto [j, x] : llvm::enumerate(op.getArgs())) {
@@ -94,8 +97,9 @@ bool GradientFlow::reaches(ir::UserOp op, unsigned operand) const {
   return false;
 }
 
-GradientFlow::GradientFlow(ModuleOp module, ArrayRef<Value> losses, ArrayRef<Value> wanted, const GraphTexts *texts)
-    : texts_(texts) {
+GradientFlow::GradientFlow(ModuleOp module, ArrayRef<Value> losses, ArrayRef<Value> wanted, const GraphTexts *texts,
+                           ControlDependences *known)
+    : texts_(texts), known_(known) {
   active_.insert(wanted.begin(), wanted.end());
   useful_.insert(losses.begin(), losses.end());
   std::vector<ir::UserOp> activeOps;

@@ -13,12 +13,15 @@ namespace opc {
 
 class GraphTexts;
 
+/// Of ops with graphs (if, loop): on which operands each result depends; by result, then by operand.
+using ControlDependences = llvm::DenseMap<mlir::Operation *, std::vector<std::vector<bool>>>;
+
 /// The ops that lie between wanted tensors and losses, in the graph's order, and the tensors between them.
 class GradientFlow {
 public:
-  /// `texts`: null where ops with graphs carry nothing.
+  /// `texts`: null where ops with graphs carry nothing. `known`: what other flows of the module have found out.
   GradientFlow(mlir::ModuleOp module, mlir::ArrayRef<mlir::Value> losses, mlir::ArrayRef<mlir::Value> wanted,
-               const GraphTexts *texts);
+               const GraphTexts *texts, ControlDependences *known = nullptr);
   /// True when the tensor depends on a wanted one and a loss depends on it, differentiably.
   bool carries(mlir::Value v) const { return active_.contains(v) && useful_.contains(v); }
   /// True when the op lets a gradient through to this operand (its definition may say that it does not).
@@ -32,9 +35,10 @@ private:
   bool reaches(ir::UserOp op, unsigned operand) const;
 
   const GraphTexts *texts_;
+  ControlDependences *known_; // null: nothing is shared
   llvm::DenseSet<mlir::Value> active_, useful_;
   llvm::DenseMap<mlir::Operation *, std::vector<bool>> restricted_; // ops whose definition excludes some operands
-  llvm::DenseMap<mlir::Operation *, std::vector<std::vector<bool>>> control_; // of ops with graphs: result, operand
+  ControlDependences control_;                                      // of ops of this flow
   std::vector<ir::UserOp> path_;
 };
 

@@ -47,6 +47,21 @@ std::optional<OpTensor> known(Value v, const Registry &registry, int *budget) {
   return std::move(outputs[0]);
 }
 
+Value valueOf(ir::InputOp input) { return input.getOut(); }
+Value valueOf(Value output) { return output; }
+
+/// What a graph takes or makes against what its op says; "" where they agree.
+template <class Ports>
+std::string faultOf(const std::vector<Ports> &have, const std::vector<user_op::TensorDesc> &want, const char *what) {
+  if (have.size() != want.size())
+    return "has " + std::to_string(have.size()) + " " + what + "s, expected " + std::to_string(want.size());
+  for (size_t i = 0; i < have.size(); ++i)
+    if (const user_op::TensorDesc desc = ir::descOf(valueOf(have[i])); desc != want[i])
+      return std::string("has the ") + what + " " + std::to_string(i) + " of type " + desc.toString() + ", expected " +
+             want[i].toString();
+  return "";
+}
+
 } // namespace
 
 std::optional<int64_t> knownInteger(Value v, const Registry &registry) {
@@ -73,7 +88,6 @@ void joinTwins(OpGraphs *graphs) {
 OpGraph::OpGraph(ir::UserOp op, OwningOpRef<ModuleOp> module, const Registry &registry, const GraphTexts &texts)
     : op_(op), module_(std::move(module)), registry_(&registry), texts_(&texts) {
   for (auto in : graphBlock(*module_).getOps<ir::InputOp>()) inputs_.push_back(in);
-  bindKnown();
   for (Operation &o : llvm::make_early_inc_range(graphBlock(*module_))) {
     auto out = dyn_cast<ir::OutputOp>(&o);
     if (!out) continue;
@@ -86,7 +100,17 @@ std::optional<OpGraph> OpGraph::read(ir::UserOp op, const std::string &attribute
                                      const GraphTexts &texts) {
   OwningOpRef<ModuleOp> module = texts.read(op, op.attribute<std::string>(attribute, ""));
   if (!module) return std::nullopt;
-  return OpGraph(op, std::move(module), registry, texts);
+  OpGraph graph(op, std::move(module), registry, texts);
+  const ControlPorts ports = controlPorts(*ir::toInstance(op, *op.def()));
+  std::string fault = faultOf(graph.inputs_, ports.inputs, "input");
+  if (fault.empty()) fault = faultOf(graph.outputs_, ports.outputs, "output");
+  if (fault.empty()) {
+    graph.bindKnown();
+    return graph;
+  }
+  emitFinding(op.getLoc(), "OPC0826", "op " + ir::opName(op) + " (" + op.getOpType().str() + "): its graph " + fault,
+              "a graph in an op is made for the shapes around it: give shapes where the model is imported");
+  return std::nullopt;
 }
 
 /// What is constant outside is an input inside: bounds of loops in loops, conditions that are always true.
@@ -100,11 +124,13 @@ void OpGraph::bindKnown() {
   for (size_t j = first; j < inputs_.size() && operand < op_.getArgs().size(); ++j, ++operand) {
     Value outside = op_.getArgs()[static_cast<unsigned>(operand)];
     const auto number = knownInteger(outside, *registry_);
-    if (!number || input(j).use_empty()) continue;
+    if (!number || (input(j).use_empty() && !llvm::is_contained(outputs_, input(j)))) continue;
     Value constant = addInteger(ir::descOf(outside), *number);
     if (!constant) continue;
     Operation *made = constant.getDefiningOp();
     made->moveAfter(input_(j));
+    for (Value &output : outputs_)
+      if (output == input(j)) output = constant;
     input(j).replaceAllUsesWith(constant);
   }
 }

@@ -576,6 +576,16 @@ class Refusals(Gradients):
         most = 'key: "most" value { at_int64: %s }'
         self.no_gradient(self.graph_of(turns(w), (most % "0", most % "-1")), "most is -1")
 
+    def test_a_graph_of_another_interface(self):
+        w = {k: weights(1)[k] for k in "as"}
+        shapes = "at_list_shape { val { dim: %s } }"
+        path = self.graph_of(branches(weights(0)), (shapes % "4 dim: 8", shapes % "8 dim: 4"))
+        self.no_gradient(path, "OPC0826", "output 0 of type f32[4,8], expected f32[8,4]")
+        more = 'at_string: "op { name: \\"more\\" input_conf { out: \\"out\\" blob_conf { shape { dim: 1 } data_type: kFloat } } } op'
+        self.no_gradient(self.graph_of(turns(w), ('at_string: "op', more)), "OPC0826", "has 6 inputs, expected 5")
+        more = 'at_string: "op { name: \\"more\\" output_conf { in: \\"in0/out\\" out: \\"out\\" } } op'
+        self.no_gradient(self.graph_of(turns(w), ('at_string: "op', more)), "OPC0826", "has 3 outputs, expected 2")
+
     def test_a_graph_that_cannot_be_read(self):
         w = {k: weights(1)[k] for k in "as"}
         path = self.graph_of(turns(w), ('at_string: "op', 'at_string: "op { nothing } op'))

@@ -106,6 +106,19 @@ class Models(ScratchTest):
         made = back.compile().run(x=X)
         np.testing.assert_allclose(made["w.grad"], X.T @ (X @ self.w > 0).astype(F32), rtol=1e-6)
 
+    def test_gradients_of_the_branch_that_a_run_takes(self):
+        """One session: y = x @ w, or x * x; the gradient of the other branch's weight is zero."""
+        w = np.random.default_rng(4).standard_normal((3, 3)).astype(F32)
+        yes = m.graph([m.node("MatMul", ["x", "w"], ["t"])], [], [m.value("t")])
+        no = m.graph([m.node("Mul", ["x", "x"], ["t"])], [], [m.value("t")])
+        path = self.model([m.node("If", ["c"], ["y"], then_branch=yes, else_branch=no)], [m.value("x", (2, 3)), m.value("c", (), 9)], [m.value("y")], [m.tensor("w", w)])
+        session = opc.load(path).grad("y", ["w", "x"]).compile().session()
+        for c in (True, False, True):
+            made = session.run(x=X, c=np.array(c))
+            np.testing.assert_allclose(made["y"], X @ w if c else X * X, rtol=1e-5)
+            np.testing.assert_allclose(made["x.grad"], np.ones((2, 3), F32) @ w.T if c else 2 * X, rtol=1e-5)
+            np.testing.assert_allclose(made["w.grad"], X.T @ np.ones((2, 3), F32) * c, rtol=1e-5)
+
     def test_training_begins_with_the_weights(self):
         g = opc.load(self.layer())
         with g:
