@@ -30,16 +30,20 @@ RANGE = 1e-4
 ROUND = 0.5  # seconds of runs in a round, about
 
 
+# A process begins as its parent, whose memory counts as its own until then: a parent without numpy starts it.
+PEAK = ("import resource, subprocess, sys; r = subprocess.run(sys.argv[2:]).returncode; "
+        "open(sys.argv[1], 'w').write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)); sys.exit(r)")  # fmt: skip
+
+
 def ended(command, **more):
     """What a program has printed, and its peak of memory in bytes."""
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        process = subprocess.Popen(command, stdout=out, stderr=err, text=True, **more)
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0), err.seek(0)
-        if process.returncode:
-            sys.exit(f"{' '.join(command)}: exit code {process.returncode}\n{err.read()}")
-        return out.read(), used.ru_maxrss * 1024
+    with tempfile.TemporaryDirectory() as folder:
+        peak = os.path.join(folder, "peak")
+        done = subprocess.run([sys.executable, "-I", "-S", "-c", PEAK, peak, *command], capture_output=True, text=True, check=False, **more)
+        if done.returncode:
+            sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
+        with open(peak, encoding="utf-8") as f:
+            return done.stdout, int(f.read())
 
 
 def opc(folder, model, threads, calls):
