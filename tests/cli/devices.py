@@ -197,7 +197,7 @@ class OnGpu(unittest.TestCase):
             self.skipTest("this build has no Python package")
         self.run_ok("compile", "-", "--device", "sim", "-o", self.path("chain.plan"), text=chain(RELU, TANH))
         np.save(self.path("x.npy"), np.linspace(-2, 2, 20, dtype=np.float32).reshape(4, 5))
-        script = "import numpy as np, opc, sys\nx = np.load(sys.argv[2])\nprint(np.abs(opc.load(sys.argv[1])(x=x)['y'] - np.tanh(np.maximum(x, 0))).max() < 1e-6)"
+        script = "import numpy as np, opc, sys\nx = np.load(sys.argv[2])\nprint(np.abs(opc.load(sys.argv[1]).run(x=x)['y'] - np.tanh(np.maximum(x, 0))).max() < 1e-6)"
         done = subprocess.run([sys.executable, "-c", script, self.path("chain.plan"), self.path("x.npy")], capture_output=True, text=True,
                               env=dict(os.environ, PYTHONPATH=package, CUDA_SIM=""))
         self.assertEqual((done.returncode, done.stdout), (0, "True\n"), done.stderr)
