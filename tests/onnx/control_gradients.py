@@ -390,6 +390,31 @@ class Loops(Gradients):
             inputs = {"x": draw(5) / 2, "z": draw(6) / 2, "stop": np.array(stop)}
             self.compare(inputs, wrt, reference, w)
 
+    def test_rows_that_the_run_counts(self):
+        """A condition ends the loop, and what it collects has as many rows as turns: all of them are in the loss, and the last state."""
+        w = {k: weights(2)[k] for k in "as"}
+        w["s"] = np.abs(w["s"]) + F32(0.8)
+        step = [m.node("MatMul", ["h", "a"], ["p"]), m.node("Tanh", ["p"], ["q"]), m.node("Mul", ["h", "s"], ["r"]), m.node("Add", ["q", "r"], ["h_out"]),
+                m.node("ReduceSum", ["h_out"], ["top"], keepdims=0), m.node("Less", ["top", "limit"], ["go"]), m.node("Mul", ["q", "h"], ["row"])]
+        nodes = [m.node("Loop", ["n", "", "x"], ["y", "rows"], "turns", body=body(step, ("go", "h_out", "row"))), m.node("Mul", ["rows", "rows"], ["rr"]),
+                 m.node("ReduceSum", ["rr"], ["first"], keepdims=0), m.node("ReduceSum", ["y"], ["second"], keepdims=0), m.node("Add", ["first", "second"], ["loss"])]
+        wrt = ("x", "a", "s")
+        self.differentiated(model(nodes, [m.value("x", (4, 8)), m.value("limit", ())], {**w, "n": np.array(7)}), wrt)
+
+        def reference(t):
+            h, total = t["x"], 0
+            for _ in range(7):
+                q = torch.tanh(h @ t["a"])
+                total = total + (q * h).square().sum()
+                h = q + t["s"] * h
+                if not h.sum() < t["limit"]:
+                    break
+            return total + h.sum()
+
+        for limit in (-1.0, 40.0, 1e9):
+            for program in PROGRAMS:
+                self.compare({"x": np.abs(draw(2)), "limit": np.array(limit, F32)}, wrt, reference, w, program=program)
+
     def test_a_loop_in_a_loop(self):
         inner = m.graph([m.node("Less", ["j", "stop"], ["more"]), m.node("Tanh", ["u"], ["v"]), m.node("Mul", ["v", "s"], ["u_out"])],
                         [m.value("j", (), I64), m.value("d", (), BOOL), m.value("u", (4, 8))], [m.value("more", (), BOOL), m.value("u_out")])
