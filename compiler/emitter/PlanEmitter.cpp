@@ -283,7 +283,7 @@ private:
 
   /// The plans of an op's graphs stand for their texts.
   static void graphsOf(ir::UserOp op, const std::vector<std::string> &plans, plan::Task *t) {
-    for (const std::string &name : controlGraphs(controlKind(op.getOpType().str())))
+    for (const std::string &name : controlGraphs(controlKind(op.getOpType())))
       for (plan::Attribute &attr : *t->mutable_attr())
         if (attr.name() == name) attr.mutable_value()->set_at_string("");
     for (const std::string &plan : plans) t->add_graph()->ParsePartialFromString(planPayload(plan));

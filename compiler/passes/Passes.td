@@ -216,6 +216,18 @@ def FormRegions : GraphPass<"opc-form-regions"> {
   }];
 }
 
+def AssignDevices : GraphPass<"opc-assign-devices"> {
+  let summary = "Puts ops of a graph for a GPU on the CPU, with copies between the two";
+  let description = [{
+    Ops that are placed on the CPU stay there; with `fallback`, so do those that have no kernel for the GPU and one for
+    the CPU. What one side makes and the other one reads goes through an op `copy`, a variable that is written through
+    one more beside it, which reads it in time. Nothing where all ops are on one side.
+  }];
+  let options = [
+    Option<"fallback", "fallback", "bool", /*default=*/"false", "Place ops without a kernel for the GPU on the CPU">
+  ];
+}
+
 def ScheduleOps : GraphPass<"opc-schedule"> {
   let summary = "Chooses the order of execution with the smallest peak";
   let description = [{

@@ -144,7 +144,7 @@ bool checkControl(ModuleOp module, const CompileOptions &options) {
                                                 : nullptr;
   if (!where) return true;
   for (auto op : graphBlock(module).getOps<ir::UserOp>()) {
-    if (controlKind(op.getOpType().str()) == ControlKind::kNone) continue;
+    if (controlKind(op.getOpType()) == ControlKind::kNone) continue;
     emitFinding(op.getLoc(), "OPC0416",
                 "op " + ir::opName(op) + " (" + op.getOpType().str() +
                     "): its graphs run on one CPU with fixed shapes, and this compilation is for " + where,
@@ -158,7 +158,7 @@ bool compileControl(ModuleOp module, const Registry &registry, const CompileOpti
                     std::vector<Diagnostic> *findings, ControlPlans *plans) {
   bool isFine = true;
   for (auto op : graphBlock(module).getOps<ir::UserOp>()) {
-    const ControlKind kind = controlKind(op.getOpType().str());
+    const ControlKind kind = controlKind(op.getOpType());
     if (kind == ControlKind::kNone) continue;
     if (depth == kMostControlDepth) {
       emitFinding(op.getLoc(), "OPC0416",

@@ -2,9 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PhasePasses.h"
 
-#include "AssignDevices.h"
 #include "ControlGraphs.h"
-#include "DeviceText.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -59,7 +57,7 @@ void populatePhase(Phase phase, OpPassManager &passes, const CompileOptions &opt
     if (options.regions && options.sizes.empty()) passes.addPass(createFormRegions(facts ? &facts->fusion : nullptr));
     return;
   case Phase::kSchedule:
-    if (options.deviceType() != DeviceType::kCPU) passes.addPass(createAssignDevices(fallsBackToCpu(options.device)));
+    if (options.deviceType() != DeviceType::kCPU) passes.addPass(createAssignDevices({options.cpuFallback}));
     passes.addPass(createScheduleOps());
     if (options.fuse && options.regions && options.sizes.empty() && options.device == "cpu")
       passes.addPass(createBatchUpdates());

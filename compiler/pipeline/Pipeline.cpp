@@ -7,7 +7,6 @@
 #include "ConstantVariables.h"
 #include "ControlGraphs.h"
 #include "DeclaredOutputs.h"
-#include "DeviceText.h"
 #include "DiagnosticHandler.h"
 #include "DiagnosticList.h"
 #include "ForeignFile.h"
@@ -292,7 +291,7 @@ struct Pipeline::Impl {
   }
 
   LogicalResult plan(ModuleOp graph) {
-    executions.emplace_back(std::make_unique<ExecutionSchedule>())->device = withoutCpuFallback(options.device);
+    executions.emplace_back(std::make_unique<ExecutionSchedule>())->device = options.device;
     return planExecution(graph, registry, options.deviceType(), executions.back().get(), options.inPlace,
                          options.mesh ? options.mesh->microBatches : 1, options.sizes.empty() ? nullptr : &sizeFacts);
   }

@@ -78,6 +78,8 @@ struct CompileOptions {
   /// Where the plan runs: "cpu", "gpu", "gpu:1" (CUDA's), "sim" (the simulated GPU).
   std::string device = "cpu";
   DeviceType deviceType() const { return device == "cpu" ? DeviceType::kCPU : DeviceType::kGPU; }
+  /// Of a graph for a GPU: ops that have no kernel there run on the CPU, with copies.
+  bool cpuFallback = false;
   /// Set: the graph is planned for a mesh of devices.
   std::optional<MeshRequest> mesh;
   /// Called as each phase begins (`--progress`), when set.

@@ -206,29 +206,18 @@ LogicalResult assignDevices(ModuleOp module, const Registry &registry, bool fall
   return DeviceAssigner(module, registry, fallback).run();
 }
 
+#define GEN_PASS_DEF_ASSIGNDEVICES
+#include "Passes.h.inc"
+
 namespace {
 
-struct AssignDevicesPass : PassWrapper<AssignDevicesPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(AssignDevicesPass)
-  AssignDevicesPass() = default;
-  explicit AssignDevicesPass(bool fallsBack) { fallback = fallsBack; }
-  AssignDevicesPass(const AssignDevicesPass &other) : PassWrapper(other) { fallback = other.fallback; }
-
-  StringRef getArgument() const override { return "opc-assign-devices"; }
-  StringRef getDescription() const override {
-    return "Puts ops of a graph for a GPU on the CPU, with copies between the two";
-  }
+struct AssignDevicesPass : impl::AssignDevicesBase<AssignDevicesPass> {
+  using AssignDevicesBase::AssignDevicesBase;
   void runOnOperation() override {
     if (assignDevices(getOperation(), registryOf(&getContext()), fallback).failed()) signalPassFailure();
   }
-
-  Option<bool> fallback{*this, "fallback", llvm::cl::desc("Place ops without a kernel for the GPU on the CPU"),
-                        llvm::cl::init(false)};
 };
 
 } // namespace
-
-std::unique_ptr<Pass> createAssignDevices(bool fallback) { return std::make_unique<AssignDevicesPass>(fallback); }
-void registerAssignDevices() { PassRegistration<AssignDevicesPass>(); }
 
 } // namespace opc

@@ -6,9 +6,6 @@
 #include "Registry.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Pass/Pass.h"
-
-#include <memory>
 
 namespace opc {
 
@@ -41,8 +38,5 @@ private:
 /// Places ops that the device has no kernel for on the CPU, when `fallback` says so, and makes copies of the tensors
 /// that one side makes and the other one reads. OPC0415 where an op writes what lies on the other side.
 mlir::LogicalResult assignDevices(mlir::ModuleOp module, const Registry &registry, bool fallback);
-/// The same as a pass.
-std::unique_ptr<mlir::Pass> createAssignDevices(bool fallback = false);
-void registerAssignDevices();
 
 } // namespace opc

@@ -1,6 +1,5 @@
 // opc-opt: runs passes over IR text, for lit tests and for people who write passes.
 // SPDX-License-Identifier: Apache-2.0
-#include "AssignDevices.h"
 #include "OpcDialect.h"
 #include "PhasePasses.h"
 
@@ -63,7 +62,6 @@ int main(int argc, char **argv) {
   dialects.insert<func::FuncDialect, opc::ir::OpcDialect>();
   dialects.addExtension(TypeID::get<RegistryExtension>(), std::make_unique<RegistryExtension>(&registry));
   passes::registerOpcPasses();
-  opc::registerAssignDevices();
   registerPass([] { return createCSEPass(); });
   PassPipelineRegistration<PipelineOptions> pipeline("opc-pipeline", "The passes that opc compile runs", addPipeline);
   return failed(MlirOptMain(argc, argv, "opc-opt: passes of opc\n", dialects)) ? 1 : 0;

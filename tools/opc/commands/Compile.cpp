@@ -321,7 +321,6 @@ private:
     OPC_RETURN_IF_ERROR(native_.check(what_ == Emit::kPlan, options_));
     OPC_ASSIGN_OR_RETURN(options_.device, devicesOfRanks(options_.device, mesh ? mesh->devices() : 1));
     OPC_RETURN_IF_ERROR(checkDevice(options_));
-    options_.device = opFlags_.deviceOf(options_.device);
     return Status::ok();
   }
 

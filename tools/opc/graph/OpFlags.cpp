@@ -51,6 +51,7 @@ Status OpFlags::apply(CompileOptions *options) const {
                         "the devices are cpu, gpu and sim");
     options->onCpu.push_back(flag.first);
   }
+  options->cpuFallback = allowCpuFallback_;
   return Status::ok();
 }
 

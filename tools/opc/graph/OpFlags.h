@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "DeviceText.h"
 #include "Option.h"
 #include "Pipeline.h"
 
@@ -16,10 +15,6 @@ public:
   std::vector<Option> options();
   /// Errors: OPC0001, OPC0006 for a device that is not here.
   Status apply(CompileOptions *options) const;
-  /// CompileOptions::device for a device that the command names.
-  std::string deviceOf(const std::string &device) const {
-    return allowCpuFallback_ && device != "cpu" ? withCpuFallback(device) : device;
-  }
   bool any() const { return !casts_.empty() || !places_.empty() || allowCpuFallback_; }
 
 private:

@@ -143,7 +143,6 @@ Status RunOptions::checkDeviceOf(const Invocation &invocation, const GraphInput 
                   "micro-batches run on the cpu, and the device is '" + compile.device + "'")
         .withHelp("leave --micro-batches out, or give --device cpu");
   OPC_RETURN_IF_ERROR(checkDevice(compile.device));
-  compile.device = opFlags.deviceOf(compile.device);
   return Status::ok();
 }
 
