@@ -138,6 +138,7 @@ private:
 
   /// What a stream uses that is not the one of the computation where the buffer lies.
   void touch(Operation *op, uint32_t stream) {
+    if (stream == 0 && !sides_->areTwo()) return; // nothing else is used by anybody
     out_->streams = std::max(out_->streams, stream + 1);
     usedAside_.resize(out_->buffers.size(), false);
     const auto note = [&](Value v) {

@@ -18,7 +18,7 @@ TensorDesc elementOf(const TensorDesc &whole) {
 
 } // namespace
 
-ControlKind controlKind(const std::string &opType) {
+ControlKind controlKind(std::string_view opType) {
   return opType == kIfType ? ControlKind::kIf : opType == kLoopType ? ControlKind::kLoop : ControlKind::kNone;
 }
 

@@ -5,6 +5,7 @@
 #include "OpInstance.h"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace opc {
@@ -15,7 +16,7 @@ constexpr char kIfType[] = "if", kLoopType[] = "loop";
 /// Graphs in one another: more of them are no work of people.
 constexpr int kMostControlDepth = 8;
 
-ControlKind controlKind(const std::string &opType);
+ControlKind controlKind(std::string_view opType);
 /// The attributes that hold its graphs, as texts of graph files: of an `if` that of the condition first.
 std::vector<std::string> controlGraphs(ControlKind kind);
 

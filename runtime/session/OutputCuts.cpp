@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OutputCuts.h"
 
+#include <algorithm>
 #include <cstring>
 #include <unordered_map>
 
@@ -9,6 +10,8 @@ namespace opc::runtime {
 namespace {
 
 constexpr const char *kBoundedOp = "bounded";
+
+bool isBounding(const plan::Task &task) { return task.op_type() == kBoundedOp; }
 
 /// One part's tensors and the tasks that make them.
 class Makers {
@@ -36,7 +39,7 @@ public:
   }
   const plan::Task *bounding(uint32_t tensor) const {
     const auto at = maker_.find(source(tensor));
-    return at != maker_.end() && at->second->op_type() == kBoundedOp ? at->second : nullptr;
+    return at != maker_.end() && isBounding(*at->second) ? at->second : nullptr;
   }
 
 private:
@@ -57,6 +60,8 @@ Result<std::vector<std::optional<OutputCut>>> outputCuts(const plan::Plan &plan,
   std::vector<std::optional<OutputCut>> cuts(job.outputs.size());
   for (int p = 0; p < std::max(1, plan.part_size()); ++p) {
     const plan::Plan &part = plan.part_size() ? plan.part(p) : plan;
+    const auto &tasks = part.task();
+    if (std::none_of(tasks.begin(), tasks.end(), isBounding)) continue;
     const Makers makers(part);
     std::unordered_map<uint32_t, size_t> outputs; // by the tensor that they are
     for (const auto &port : part.interface().output())
