@@ -167,6 +167,21 @@ class Models(Case):
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         self.assertIn("w", done.stdout)
 
+    def test_gradients_are_checked_at_the_models_own_weights(self):
+        # Random weights would give logarithms and roots of negative numbers: a check that draws them cannot pass.
+        data = m.model(m.graph([m.node("Log", ["w"], ["l"]), m.node("Mul", ["x", "l"], ["k"]),
+                                m.node("BatchNormalization", ["k", "s", "b", "mean", "var"], ["n"]),
+                                m.node("ReduceSum", ["n"], ["loss"], keepdims=0)], [m.value("x", (2, 3))], [m.value("loss")],
+                               [m.tensor("w", np.array([2, 0.5, 3], F32)), m.tensor("s", np.ones(3, F32)), m.tensor("b", np.zeros(3, F32)),
+                                m.tensor("mean", np.zeros(3, F32)), m.tensor("var", np.full(3, 0.25, F32))]))
+        path = self.file("model.onnx", data)
+        for seed in range(4):
+            done = self.opc("grad", path, "--loss", "loss", "--check", "--seed", str(seed))
+            self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        self.assertNotIn("nan", done.stdout)
+        done = self.opc("grad", path, "--loss", "loss", "--check", "--input", "w=" + self.array("w.npy", np.full(3, -1, F32)))
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+
     def test_small_powers_are_products(self):
         x = np.array([[-2, -1, -0.0, 0], [0.1, 3e-30, 1e30, -np.inf], [np.nan, np.inf, 7, -1e-20]], F32)
         for dtype, element in ((F32, 1), (np.float64, 11), (np.int32, 6)):

@@ -3,6 +3,7 @@
 #include "GradientCheck.h"
 
 #include "GraphInput.h"
+#include "ModelValues.h"
 #include "NumberText.h"
 #include "RunCut.h"
 #include "Session.h"
@@ -443,13 +444,14 @@ Status checkCompared(const std::vector<TensorCheck> &tensors) {
           "a gradient stops");
 }
 
-/// What of the graph is checked. `names` receives its inputs and variables.
-Outcome<GraphCut> cutOf(const Registry &registry, const Job &job, std::set<std::string> *names) {
+/// What of the graph is checked. `names` receives its inputs and variables, `values` what a model says of the latter.
+Outcome<GraphCut> cutOf(const Registry &registry, const Job &job, std::set<std::string> *names, ModelValues *values) {
   Pipeline pipeline(registry, job.compile);
   if (!pipeline.import(job.name, job.bytes)) return failureOf(pipeline);
   const GraphFacts graph = pipeline.facts();
   for (const auto *list : {&graph.inputs, &graph.variables})
     for (const GraphTensor &t : *list) names->insert(t.name);
+  *values = pipeline.values();
   return cutToLosses(*job.compile.gradient, graph);
 }
 
@@ -467,9 +469,11 @@ Outcome<GradientCheck> checkGradients(const Registry &registry, const CheckInput
   job.compile.gradient = options.request;
   job.compile.wanted = namesToCheck(options.request);
   std::set<std::string> whole; // names of the graph's inputs and variables, also where the cut leaves them out
-  OPC_ASSIGN_OR_RETURN(job.cut, cutOf(registry, job, &whole));
-  // Values: given ones, else random floats and integer zeros (indices and labels that are always in range).
-  auto give = [&inputs, &whole](Session &session, bool lenient) -> Status {
+  ModelValues own;
+  OPC_ASSIGN_OR_RETURN(job.cut, cutOf(registry, job, &whole, &own));
+  // Values: given ones, else a model's own, else random floats and integer zeros (indices and labels that are always in
+  // range).
+  auto give = [&inputs, &whole, &own](Session &session, bool lenient) -> Status {
     ValueFlags values = inputs.values;
     values.cast = true; // everything is f64 here
     std::vector<std::string> &specs = values.inputs;
@@ -489,7 +493,8 @@ Outcome<GradientCheck> checkGradients(const Registry &registry, const CheckInput
         if (!IsFloatingDataType(p.desc.data_type()) && !named.has(p.name)) specs.push_back(p.name + "=zeros");
       OPC_ASSIGN_OR_RETURN(named, values.open());
     }
-    return giveValues(session, named, values, inputs.command).status();
+    OPC_ASSIGN_OR_RETURN(const std::set<std::string> given, giveModelValues(session, own, named, values));
+    return giveValues(session, named, values, inputs.command, given).status();
   };
   job.give = [&](Session &session) { return give(session, false); };
   GradientCheck check;
