@@ -4,6 +4,7 @@
 
 #include "Device.h"
 #include "KernelImages.h"
+#include "TextParts.h"
 #include "cuda/CudaDevice.h"
 
 namespace opc {
@@ -15,12 +16,13 @@ int64_t deviceCount(const std::string &name) { return runtime::deviceCountOf(nam
 Result<std::string> devicesOfRanks(const std::string &name, int64_t ranks) {
   const int64_t count = deviceCount(name);
   if (runtime::deviceTypeOf(name) == DeviceType::kCPU || count == ranks) return name;
-  const std::string several = "0-" + std::to_string(ranks - 1);
-  if (name.find(':') == std::string::npos) return name + ":" + several;
+  const std::string several = ":0-" + std::to_string(ranks - 1), kind = name.substr(0, name.find(':'));
+  if (kind == name) return name + several;
   return Status(StatusCode::kUsage, "OPC0001",
-                "--device " + name + " names " + std::to_string(count) + (count == 1 ? " device" : " devices") +
-                    ", and there are " + std::to_string(ranks) + " ranks")
-      .withHelp("each rank has a device: --device " + name.substr(0, name.find(':') + 1) + several);
+                concat("--device ", name, " names ", counted(count, "device"), ", and there ",
+                       ranks == 1 ? "is 1 rank" : concat("are ", ranks, " ranks")))
+      .withHelp(ranks == 1 ? concat("each rank has a device: --mesh ", count, " makes as many ranks")
+                           : "each rank has a device: --device " + kind + several);
 }
 
 Status checkDevice(const std::string &name) {
