@@ -4,13 +4,14 @@ import json
 import os
 import resource
 import signal
-import struct
 import subprocess
 import tempfile
 import time
 import unittest
 
 import numpy as np
+
+import weight_files
 
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 OPC = os.path.join(BIN, "opc")
@@ -49,17 +50,6 @@ FORWARD = (source("v", [-1]) + WEIGHT + op("less", "broadcast_sub", {"x": "w/out
            + op("mean", "reduce_mean", {"input_tensor": "less/z_0"}, ["output_tensor"], **SUM) + output("gap", "mean/output_tensor_0"))
 
 
-def tensors(path):
-    """(metadata, {name: array}) of a safetensors file."""
-    with open(path, "rb") as f:
-        raw = f.read()
-    (length,) = struct.unpack("<Q", raw[:8])
-    header = json.loads(raw[8 : 8 + length])
-    metadata = header.pop("__metadata__", {})
-    types = {"F32": "f4", "I64": "i8"}
-    return metadata, {k: np.frombuffer(raw[8 + length :][slice(*v["data_offsets"])], types[v["dtype"]]).reshape(v["shape"]) for k, v in header.items()}
-
-
 class Scratch(unittest.TestCase):
     """A folder with a graph that learns the product of what it is fed."""
 
@@ -94,10 +84,10 @@ class Scratch(unittest.TestCase):
         return done
 
     def weight(self, path):
-        return tensors(self.at(path))[1]["w"].item()
+        return weight_files.read_with_metadata(self.at(path))[1]["w"].item()
 
     def step(self, path):
-        return int(tensors(self.at(path))[0]["step"])
+        return int(weight_files.read_with_metadata(self.at(path))[0]["step"])
 
 
 class LostWork(Scratch):

@@ -11,6 +11,8 @@ import unittest
 
 import numpy as np
 
+import weight_files
+
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 SCHEDULES = ["policy=late", "policy=eager"] + [f"policy=random,seed={n}" for n in (1, 2, 3)]
 PLUGIN = """#include "opc/Elementwise.h"
@@ -64,17 +66,6 @@ def mixed_numbers(x):
     h = np.maximum(x.astype(np.float64), 0)
     t = np.tanh(wave(h))
     return t + h, drift(t)
-
-
-def variables(path):
-    """Those of a safetensors file."""
-    with open(path, "rb") as f:
-        size = int.from_bytes(f.read(8), "little")
-        header = json.loads(f.read(size))
-        body = f.read()
-    types = {"F32": np.float32, "I64": np.int64, "I32": np.int32}
-    return {name: np.frombuffer(body[slice(*t["data_offsets"])], types[t["dtype"]]).reshape(t["shape"]) for name, t in header.items()
-            if name != "__metadata__"}
 
 
 def setUpModule():
@@ -204,7 +195,7 @@ class Mixed(unittest.TestCase):
                 checkpoint = self.path("ckpt.safetensors")
                 self.ok("run", self.path("step.pbtxt"), *plugin, "--device", "sim", "--allow-cpu-fallback", *more, "--feed-dataset", f"x=@{self.path('steps.npy')}",
                         "--batch", "4", "--steps", "3", "--save", checkpoint, sim=sim)
-                np.testing.assert_allclose(variables(checkpoint)["w"], w, rtol=1e-5, atol=1e-6)
+                np.testing.assert_allclose(weight_files.read(checkpoint)["w"], w, rtol=1e-5, atol=1e-6)
                 os.remove(checkpoint)
 
     def test_two_sides_write_a_variable(self):

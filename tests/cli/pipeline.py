@@ -1,13 +1,13 @@
 # A pipeline of two stages computes what one rank with gradient accumulation computes: the same weights, bit for bit.
 # SPDX-License-Identifier: Apache-2.0
-import json
 import os
-import struct
 import subprocess
 import sys
 import tempfile
 
 import numpy as np
+
+import weight_files
 
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 DIGITS = os.path.join(os.environ["OPC_SOURCE_DIR"], "docs", "examples", "digits")
@@ -22,15 +22,8 @@ def run(*args, ok=True, **kwargs):
 
 
 def weights(path):
-    with open(path, "rb") as f:
-        data = f.read()
-    size = struct.unpack("<Q", data[:8])[0]
-    found = {}
-    for name, entry in json.loads(data[8:8 + size]).items():
-        if name != "__metadata__" and entry["dtype"] == "F32":
-            begin, end = entry["data_offsets"]
-            found[name] = np.frombuffer(data[8 + size + begin:8 + size + end], "f4").reshape(entry["shape"])
-    return found
+    """Those that are learnt; a checkpoint also counts the steps."""
+    return {name: w for name, w in weight_files.read(path).items() if w.dtype == np.float32}
 
 
 def check(what, holds, detail=""):

@@ -11,6 +11,8 @@ import unittest
 
 import numpy as np
 
+import weight_files
+
 SOURCE, BIN = os.environ["OPC_SOURCE_DIR"], os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 DIGITS = os.path.join(SOURCE, "docs", "examples", "digits")
 HAS_MPI = shutil.which("mpirun") and os.path.exists(os.path.join(BIN, "..", "lib", "libopc_mpi.so"))
@@ -26,17 +28,6 @@ def opc(*args, sim="", launcher=(), program=os.path.join(BIN, "opc"), text=None,
 
 def data(name):
     return os.path.join(DIGITS, name)
-
-
-def variables(path):
-    """Those of a safetensors file."""
-    with open(path, "rb") as f:
-        size = int.from_bytes(f.read(8), "little")
-        header = json.loads(f.read(size))
-        body = f.read()
-    types = {"F32": np.float32, "I64": np.int64, "I32": np.int32}
-    return {name: np.frombuffer(body[slice(*t["data_offsets"])], types[t["dtype"]]).reshape(t["shape"]) for name, t in header.items()
-            if name != "__metadata__"}
 
 
 class Ranked(unittest.TestCase):
@@ -70,7 +61,7 @@ class Ranked(unittest.TestCase):
         checkpoint = self.path(name + ".safetensors")
         self.ok("run", graph or self.train, *where, "--feed-dataset", f"image=@{data('train_images.npy')},label=@{data('train_labels.npy')}",
                 *(() if graph else ("--batch", str(BATCH))), "--seed", "7", "--steps", str(steps), "--save", checkpoint, **kw)
-        values = variables(checkpoint)
+        values = weight_files.read(checkpoint)
         os.remove(checkpoint)
         self.assertGreater(len(values), 4)
         return values

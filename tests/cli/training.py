@@ -8,13 +8,14 @@ import random
 import re
 import shutil
 import signal
-import struct
 import subprocess
 import tempfile
 import time
 import unittest
 
 import numpy as np
+
+import weight_files
 
 SOURCE, BIN = os.environ["OPC_SOURCE_DIR"], os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 DIGITS = os.path.join(SOURCE, "docs", "examples", "digits")
@@ -27,23 +28,6 @@ def opc(*args, **kw):
 
 def data(name):
     return os.path.join(DIGITS, name)
-
-
-def safetensors(path):
-    """(metadata, {name: array}); reads the format as its documentation says."""
-    with open(path, "rb") as f:
-        raw = f.read()
-    (length,) = struct.unpack("<Q", raw[:8])
-    header = json.loads(raw[8 : 8 + length])
-    types = {"F32": np.float32, "F64": np.float64, "I64": np.int64}
-    metadata = header.pop("__metadata__", {})
-    body = raw[8 + length :]
-    tensors = {}
-    for name, t in header.items():
-        begin, end = t["data_offsets"]
-        tensors[name] = np.frombuffer(body[begin:end], types[t["dtype"]]).reshape(t["shape"])
-    assert max((t["data_offsets"][1] for t in header.values()), default=0) == len(body)
-    return metadata, tensors
 
 
 def digest(path):
@@ -135,7 +119,7 @@ class Training(unittest.TestCase):
         self.assertEqual([s["epoch"] for s in steps], [i // 22 + 1 for i in range(440)])
         self.assertAlmostEqual(steps[0]["loss"], np.log(10), delta=0.7)  # random weights know nothing
         self.assertLess(np.mean([s["loss"] for s in steps[-22:]]), 0.1)
-        metadata, tensors = safetensors(save)
+        metadata, tensors = weight_files.read_with_metadata(save)
         self.assertEqual((metadata["step"], metadata["epoch"], metadata["seed"]), ("440", "20", "7"))
         self.assertEqual(tensors["train_step"].tolist(), [440])
         with open(plot) as f:
@@ -147,7 +131,7 @@ class Training(unittest.TestCase):
         self.train("--epochs", "20", "--save", save, "-j", "1", graph=self.training_graph("cnn"))
         self.assertGreaterEqual(self.accuracy("cnn", save), 0.98)
         # The moving statistics have followed the batches.
-        tensors = safetensors(save)[1]
+        tensors = weight_files.read_with_metadata(save)[1]
         self.assertTrue((tensors["bn1_mean"] != 0).all() and (tensors["bn1_var"] != 1).all())
 
     def test_threads_do_not_matter(self):
@@ -186,7 +170,7 @@ class Training(unittest.TestCase):
             out, err = process.communicate(timeout=120)
             self.assertEqual(process.returncode, code, err)
             self.assertRegex(out, r"^stopped at step \d+ of 100000000")
-            step = int(safetensors(save)[0]["step"])
+            step = int(weight_files.read_with_metadata(save)[0]["step"])
             self.assertEqual(self.lines(metrics)[-1]["step"], step)
             whole = self.path(f"{code}-whole")
             self.train("--steps", str(step), "--save", whole)
@@ -208,7 +192,7 @@ class Training(unittest.TestCase):
             process.kill()
             process.wait(timeout=60)
             if os.path.exists(save):
-                metadata, tensors = safetensors(save)  # readable and complete
+                metadata, tensors = weight_files.read_with_metadata(save)  # readable and complete
                 self.assertEqual(tensors["train_step"].tolist(), [int(metadata["step"])])
                 more += ["--resume", save]
             self.train(*more)
@@ -299,7 +283,7 @@ class Training(unittest.TestCase):
                     "variable_op_names: \"fc3_w\" variable_op_names: \"fc3_b\" base_learning_rate: 0.002 adam_conf {} } } }\n")
         self.train("--steps", "8", "--save", other, graph=graph)  # the graph says 360, --batch 64
         self.train("--steps", "8", "--save", whole)
-        a, b = safetensors(whole)[1], safetensors(other)[1]
+        a, b = weight_files.read_with_metadata(whole)[1], weight_files.read_with_metadata(other)[1]
         for name in ("fc1_w", "fc2_b", "fc3_w"):
             np.testing.assert_allclose(a[name], b[name], rtol=1e-4, atol=1e-6)
 
@@ -361,7 +345,7 @@ class Training(unittest.TestCase):
         del flags[2:4]  # --batch
         self.assertEqual(opc("run", plan, *flags, "--save", save).returncode, 0)
         self.train("--steps", "10", "--save", whole)
-        (said, values), (more, others) = safetensors(save), safetensors(whole)
+        (said, values), (more, others) = weight_files.read_with_metadata(save), weight_files.read_with_metadata(whole)
         del more["graph"]  # a plan does not say what it was compiled from
         self.assertEqual(said, more)
         self.assertEqual({k: v.tobytes() for k, v in values.items()}, {k: v.tobytes() for k, v in others.items()})
