@@ -40,8 +40,8 @@ std::string variable(const std::string &name, const std::vector<int64_t> &dims) 
   return concat("op { name: \"", name, "\" variable_conf { out: \"out\" ", typeOf(dims),
                 "initializer { random_uniform_conf { min: -0.1 max: 0.1 } } } }\n");
 }
-std::string output(const std::string &tensor) {
-  return concat("op { name: \"y\" output_conf { in: \"", tensor, "\" out: \"out\" } }\n");
+std::string output(const std::string &tensor, const std::string &name) {
+  return concat("op { name: \"", name, "\" output_conf { in: \"", tensor, "\" out: \"out\" } }\n");
 }
 std::string op(const std::string &name, const std::string &type,
                const std::vector<std::pair<std::string, std::string>> &inputs, const std::string &outputs,

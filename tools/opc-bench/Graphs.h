@@ -19,7 +19,7 @@ std::string planOf(const Registry &registry, const std::string &name, const std:
 // The ops of a graph file, in f32.
 std::string input(const std::string &name, const std::vector<int64_t> &dims);
 std::string variable(const std::string &name, const std::vector<int64_t> &dims);
-std::string output(const std::string &tensor);
+std::string output(const std::string &tensor, const std::string &name = "y");
 /// `outputs`: arguments parted by blanks, each with one tensor, NAME/ARGUMENT_0.
 std::string op(const std::string &name, const std::string &type,
                const std::vector<std::pair<std::string, std::string>> &inputs, const std::string &outputs,

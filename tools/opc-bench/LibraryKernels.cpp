@@ -303,7 +303,7 @@ std::vector<Row> crossEntropy(int threads, const std::string &name) {
       op("l", "sparse_softmax_cross_entropy", {{"prediction", "x/out"}, {"label", "label/out_0"}}, "prob out") +
       op("d", "sparse_softmax_cross_entropy_grad", {{"label", "label/out_0"}, {"dy", "dy/out"}, {"prob", "l/prob_0"}},
          "prediction_diff") +
-      output("l/out_0") + output("d/prediction_diff_0");
+      output("l/out_0") + output("d/prediction_diff_0", "dx");
   return compare(name, graph, threads, "copy", [&] { return copyOf(kRows * kColumns, threads); });
 }
 

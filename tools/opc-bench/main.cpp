@@ -16,7 +16,6 @@
 int main(int argc, char **argv) {
   opc::openStandardFiles();
   opc::boundThreadSpinning(argv);
-  opc::boundThreadSpinning(argv);
   CLI::App app{"opc-bench: measurements beside a peer or a limit of the same run", "opc-bench"};
   bool json = false, list = false;
   std::string filter = "*";
