@@ -42,6 +42,7 @@ class Codegen final : public RegionCodegen {
 public:
   Codegen(CodeLevel level, bool isEager) : level_(level), isEager_(isEager) {}
   bool isEager() const override { return isEager_; }
+  bool isWider() const override { return isEager_ || level_ == CodeLevel::kV4; }
 
   std::shared_ptr<const RegionCode> compile(const Region &region, std::string *reason) override {
     const std::lock_guard lock(mutex_);

@@ -9,6 +9,7 @@
 #include "Locations.h"
 #include "NativeEmitter.h"
 #include "PlanFile.h"
+#include "RegionCode.h"
 
 #include "opc/Version.h"
 #include "plan.pb.h"
@@ -300,6 +301,7 @@ private:
     t->set_kernel(kernelName(scheduled));
     if (graphs_)
       if (const auto own = graphs_->find(op); own != graphs_->end()) graphsOf(op, own->second, t);
+    if (native_) alone(scheduled, op, t);
     if (scheduled.workspace >= 0) {
       auto *w = plan_->add_tensor();
       w->set_register_(static_cast<uint32_t>(scheduled.workspace));
@@ -308,6 +310,17 @@ private:
       w->set_name(t->name() + "/tmp_buffer");
       t->set_workspace(static_cast<uint32_t>(plan_->tensor_size()));
     }
+  }
+
+  /// Machine code of an op that is in no region. Of sizes that the run decides some may be too small for it.
+  void alone(const ScheduledTask &scheduled, ir::UserOp op, plan::Task *t) {
+    const user_op::OpDef *def = op.def();
+    if (sizes_ || !def || !scheduled.kernel || scheduled.stream != 0 || !shardings(op).empty() ||
+        !scheduled.hidden.empty())
+      return;
+    const auto instance = ir::toInstance(op, *def);
+    if (!instance) return;
+    if (const auto region = regionOfOne(*instance, *scheduled.kernel)) native_->add(region, whole_, t);
   }
 
   const ExecutionSchedule &schedule_;

@@ -62,13 +62,13 @@ thread_local bool WithoutRegionCode::isOn_ = false;
 
 std::shared_ptr<RegionCompiler> compilerOfLoad() { return WithoutRegionCode::isOn() ? nullptr : regionCompiler(); }
 
-RegionCodeChoice::RegionCodeChoice(const Region &region, std::shared_ptr<RegionCompiler> compiler)
+RegionCodeChoice::RegionCodeChoice(const Region &region, std::shared_ptr<RegionCompiler> compiler, bool waits)
     : region_(region), compiler_(std::move(compiler)), bytes_(bytesMoved(region)) {
   if (compiler_) made_ = compiler_->ready(region);
   if (made_) {
     code_.store(made_.get(), std::memory_order_release);
     tried_.store(true, std::memory_order_release);
-  } else if (compiler_ && (bytes_ >= kAtOnce || compiler_->isEager())) {
+  } else if (compiler_ && ((bytes_ >= kAtOnce && !waits) || compiler_->isEager())) {
     compile();
   }
 }

@@ -36,6 +36,8 @@ public:
   virtual std::shared_ptr<const RegionCode> ready(const Region &) { return nullptr; }
   /// Whether to compile everything at once, be it small: for tests.
   virtual bool isEager() const { return false; }
+  /// Whether its code is for wider vectors than the kernels are compiled for, so that an op by itself gains from it.
+  virtual bool isWider() const { return false; }
 };
 
 /// Who compiles the regions of plans that are loaded from now on; null, as in the beginning, for nobody.
@@ -62,6 +64,13 @@ std::shared_ptr<RegionCompiler> compilerOfLoad();
 /// regionKernel() with code of this compiler; null: of compilerOfLoad().
 user_op::KernelDef regionKernel(std::shared_ptr<const Region> region, std::shared_ptr<RegionCompiler> compiler);
 
+/// An op that is in no region as one of its own, so that it may have code; null where its kernel has no loop over
+/// elements, its output is small, or elements of an operand are broadcast, for which kernels have better loops. `op`
+/// has its descriptors; `kernel` lives longer than the result.
+std::shared_ptr<const Region> regionOfOne(const OpInstance &op, const user_op::KernelDef &kernel);
+/// Computes regionOfOne() in the place of its op's kernel, with the same bits.
+user_op::KernelDef kernelOfOne(std::shared_ptr<const Region> region, std::shared_ptr<RegionCompiler> compiler);
+
 /// Bytes that a region reads and writes in one run.
 int64_t bytesMoved(const Region &region);
 
@@ -72,8 +81,8 @@ class RegionCodeChoice {
 public:
   static constexpr int64_t kAtOnce = int64_t{32} << 20, kInAll = int64_t{64} << 20;
 
-  /// `compiler`: null for a region that has no code.
-  RegionCodeChoice(const Region &region, std::shared_ptr<RegionCompiler> compiler);
+  /// `compiler`: null for a region that has no code. `waits`: compiled when it has moved kInAll, be it large.
+  RegionCodeChoice(const Region &region, std::shared_ptr<RegionCompiler> compiler, bool waits = false);
   /// Called at the beginning of each run. The code, if there is one yet.
   const RegionCode *next() const;
 

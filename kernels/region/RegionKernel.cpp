@@ -18,6 +18,8 @@ using user_op::KernelComputeContext;
 constexpr int64_t kGrain = 16384; // elements that a thread takes at a time
 constexpr int64_t kLeastTile = 128, kLargestTile = 4096;
 constexpr int32_t kNoSlot = -1;
+// Smaller outputs cost what calling a kernel costs.
+constexpr int64_t kLeastAlone = 1024;
 
 /// Where the values of a tile are. Slots are buffers of a tile's elements.
 struct Layout {
@@ -181,24 +183,30 @@ private:
 
 class RegionKernel final : public user_op::OpKernel {
 public:
-  RegionKernel(std::shared_ptr<const Shared> shared, size_t inputs) : shared_(std::move(shared)), inputs_(inputs) {}
+  /// The arguments are those of the whole region, in the order of its inputs and outputs.
+  RegionKernel(std::shared_ptr<const Shared> shared, user_op::ArgList inputs, user_op::ArgList outputs)
+      : shared_(std::move(shared)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
   std::unique_ptr<user_op::BoundKernel> Bind(user_op::KernelBindContext *ctx) const override {
     std::vector<const char *> in;
     std::vector<char *> out;
-    for (size_t i = 0; i < inputs_; ++i)
-      in.push_back(static_cast<const char *>(ctx->In("in", static_cast<int32_t>(i)).raw_dptr()));
-    for (size_t i = 0; i < shared_->core.region->outputs.size(); ++i)
-      out.push_back(static_cast<char *>(ctx->Out("out", static_cast<int32_t>(i)).mut_raw_dptr()));
+    for (const auto &[name, i] : inputs_) in.push_back(static_cast<const char *>(ctx->In(name, i).raw_dptr()));
+    for (const auto &[name, i] : outputs_) out.push_back(static_cast<char *>(ctx->Out(name, i).mut_raw_dptr()));
     return std::make_unique<BoundRegion>(*shared_, std::move(in), std::move(out));
   }
 
 private:
-  std::shared_ptr<const Shared> shared_;
-  const size_t inputs_; // of the whole region
+  const std::shared_ptr<const Shared> shared_;
+  const user_op::ArgList inputs_, outputs_;
 };
 
-Status share(std::shared_ptr<const Region> region, const std::shared_ptr<RegionCompiler> &compiler,
+user_op::ArgList numbered(const char *name, size_t count) {
+  user_op::ArgList args;
+  for (size_t i = 0; i < count; ++i) args.emplace_back(name, static_cast<int32_t>(i));
+  return args;
+}
+
+Status share(std::shared_ptr<const Region> region, const std::shared_ptr<RegionCompiler> &compiler, bool waits,
              std::shared_ptr<const Shared> *out) {
   auto shared = std::make_shared<Shared>();
   shared->core = coreOf(std::move(region));
@@ -211,7 +219,7 @@ Status share(std::shared_ptr<const Region> region, const std::shared_ptr<RegionC
   }
   shared->layout = layOut(r, shared->access);
   for (const TileAccess &a : shared->access) shared->hasBuffers |= a.needsBuffer();
-  shared->code = std::make_unique<RegionCodeChoice>(r, compiler);
+  shared->code = std::make_unique<RegionCodeChoice>(r, compiler, waits);
   *out = std::move(shared);
   return Status::ok();
 }
@@ -233,8 +241,43 @@ user_op::KernelDef regionKernel(std::shared_ptr<const Region> region, std::share
   }
   def.create = [region, compiler](user_op::KernelCreateContext *, std::unique_ptr<user_op::OpKernel> *out) {
     std::shared_ptr<const Shared> shared;
-    OPC_RETURN_IF_ERROR(share(region, compiler, &shared));
-    *out = std::make_unique<RegionKernel>(std::move(shared), region->inputs.size());
+    OPC_RETURN_IF_ERROR(share(region, compiler, false, &shared));
+    *out = std::make_unique<RegionKernel>(std::move(shared), numbered("in", region->inputs.size()),
+                                          numbered("out", region->outputs.size()));
+    return Status::ok();
+  };
+  return def;
+}
+
+std::shared_ptr<const Region> regionOfOne(const OpInstance &op, const user_op::KernelDef &kernel) {
+  if (!op.shards().empty() || op.outputDescs().size() != 1) return nullptr;
+  const Shape &shape = op.outputDescs()[0].shape();
+  if (shape.elem_cnt() < kLeastAlone) return nullptr;
+  for (const user_op::TensorDesc &in : op.inputDescs())
+    if (TileAccess(in.shape(), shape, GetSizeOfDataType(in.data_type())).needsBuffer()) return nullptr;
+  const Joinable loop = joinable(op, kernel);
+  if (!loop.may || loop.rows || loop.moves) return nullptr;
+  auto region = std::make_shared<Region>();
+  region->inputs = op.inputDescs();
+  RegionStep step{op, &kernel, {}};
+  for (uint32_t i = 0; i < region->inputs.size(); ++i) step.args.push_back(i);
+  region->add(std::move(step));
+  region->outputs = {region->valueOf(0)};
+  return completeRegion(region.get()).isOk() ? region : nullptr;
+}
+
+user_op::KernelDef kernelOfOne(std::shared_ptr<const Region> region, std::shared_ptr<RegionCompiler> compiler) {
+  const OpInstance &op = region->steps[0].op;
+  const user_op::KernelDef &kernel = *region->steps[0].kernel;
+  user_op::KernelDef def = regionKernel(region, compiler);
+  def.opType = kernel.opType;
+  def.origin = kernel.origin;
+  def.proposeInplace = kernel.proposeInplace;
+  def.create = [region, compiler, inputs = op.inputArgs(),
+                outputs = op.outputArgs()](user_op::KernelCreateContext *, std::unique_ptr<user_op::OpKernel> *out) {
+    std::shared_ptr<const Shared> shared;
+    OPC_RETURN_IF_ERROR(share(region, compiler, true, &shared));
+    *out = std::make_unique<RegionKernel>(std::move(shared), inputs, outputs);
     return Status::ok();
   };
   return def;

@@ -45,10 +45,10 @@ CodeLevel levelOf(const plan::NativeCode::Image &image) {
 
 Status NativeImages::prepare(const plan::Task &task, const std::shared_ptr<const Region> &region) {
   if (task.native_size() == 0) return Status::ok();
-  const auto parts = codeParts(region);
+  const auto parts = region ? codeParts(region) : std::vector<std::shared_ptr<const Region>>();
   if (parts.size() != static_cast<size_t>(task.native_size()))
-    return unfit("the plan has machine code for " + std::to_string(task.native_size()) +
-                 " loops of its region, which has " + std::to_string(parts.size()));
+    return unfit("the plan has machine code for " + std::to_string(task.native_size()) + " loops of a task that has " +
+                 std::to_string(parts.size()));
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < parts.size(); ++i) {
     const uint32_t at = task.native(static_cast<int>(i));

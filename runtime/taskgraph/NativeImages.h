@@ -26,14 +26,16 @@ public:
   /// `plan` has been decoded, which has checked the images' frames, and lives until the last prepare().
   explicit NativeImages(const plan::Plan &plan) : plan_(plan), next_(compilerOfLoad()) {}
 
-  /// Maps what a task says of its region's loops. Errors: OPC0824 (a level that this processor has not, or no memory),
-  /// OPC0825 (code of other loops or of another version, or code that gives other bits than the loops).
+  /// Maps what a task says of its region's loops; null: of a task that has none. Errors: OPC0824 (a level that this
+  /// processor has not, or no memory), OPC0825 (code of other loops or of another version, or code that gives other
+  /// bits than the loops).
   Status prepare(const plan::Task &task, const std::shared_ptr<const Region> &region);
   Stats stats() const;
 
   std::shared_ptr<const RegionCode> ready(const Region &region) override;
   std::shared_ptr<const RegionCode> compile(const Region &region, std::string *reason) override;
   bool isEager() const override { return next_ && next_->isEager(); }
+  bool isWider() const override { return next_ && next_->isWider(); }
 
 private:
   Status map(const plan::NativeCode &native, const Region &region, const std::string &key);

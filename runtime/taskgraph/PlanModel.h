@@ -59,10 +59,9 @@ struct ModelTask {
   /// no inputs, who is outside the target no outputs.
   std::vector<BoxingOp> boxing;
   bool isBoxing() const { return !boxing.empty(); }
-  /// A task of several elementwise ops: what its loop computes, and the kernel made for it.
-  std::shared_ptr<const Region> region;
-  std::shared_ptr<const Batch> batch; // or a task of several updates
-  std::shared_ptr<const user_op::KernelDef> regionKernel;
+  std::shared_ptr<const Region> region;                // what the loop of a task of several ops computes
+  std::shared_ptr<const Batch> batch;                  // or a task of several updates
+  std::shared_ptr<const user_op::KernelDef> ownKernel; // made for this task: `kernel`, where it is not null
   struct Part {
     std::string name, type;
     GraphPlace where;

@@ -166,8 +166,8 @@ protected:
     t.inplace = regionInplacePairs(*region);
     t.region = region;
     if (native_) OPC_RETURN_IF_ERROR(native_->prepare(p, region));
-    t.regionKernel = std::make_shared<user_op::KernelDef>(regionKernel(std::move(region), native_));
-    t.kernel = t.regionKernel.get();
+    t.ownKernel = std::make_shared<user_op::KernelDef>(regionKernel(std::move(region), native_));
+    t.kernel = t.ownKernel.get();
     return Status::ok();
   }
 
@@ -203,7 +203,6 @@ protected:
     return Status::ok();
   }
 
-private:
   const std::shared_ptr<NativeImages> native_; // may be null
 };
 
@@ -240,6 +239,7 @@ public:
     if (p.graph_size() && controlKind(t.type) == ControlKind::kNone)
       return bad("OPC0826", "it has graphs, and its op has none");
     OPC_RETURN_IF_ERROR(single(p, &t));
+    OPC_RETURN_IF_ERROR(alone(p, &t));
     OPC_RETURN_IF_ERROR(inReach(t, deviceTypeOf(m_.streams[t.stream].device)));
     return makes(t.outputs, index);
   }
@@ -291,6 +291,20 @@ private:
     return controlKind(t.op->def().name) == ControlKind::kNone ? kernel(p, &t) : control(p, &t);
   }
 
+  /// An op that is in no region is computed as one of its own where machine code gains by it.
+  Status alone(const plan::Task &p, ModelTask *t) const {
+    const bool hasCode = native_ && p.native_size() > 0;
+    const auto compiler = native_ ? native_ : compilerOfLoad();
+    if (!hasCode && !(compiler && compiler->isWider())) return Status::ok();
+    const bool may = !t->isView && !t->ownKernel && deviceTypeOf(m_.streams[t->stream].device) == DeviceType::kCPU;
+    const auto region = may ? regionOfOne(*t->op, *t->kernel) : nullptr;
+    if (hasCode) OPC_RETURN_IF_ERROR(native_->prepare(p, region));
+    if (!region) return Status::ok();
+    t->ownKernel = std::make_shared<user_op::KernelDef>(kernelOfOne(region, compiler));
+    t->kernel = t->ownKernel.get();
+    return Status::ok();
+  }
+
   /// A task whose kernel runs graphs of its own.
   Status control(const plan::Task &p, ModelTask *t) {
     if (p.workspace() || p.sharding_size()) return bad("OPC0826", "a task with graphs has a workspace or shardings");
@@ -301,8 +315,8 @@ private:
       for (uint32_t tensor : *list)
         if (m_.registers[m_.tensors[tensor].reg].credits != 1)
           return bad("OPC0826", "tensor ", quoted(m_.tensors[tensor].name), " of a task with graphs has several slots");
-    OPC_ASSIGN_OR_RETURN(t->regionKernel, controlKernel(p, *t->op, registry_));
-    t->kernel = t->regionKernel.get();
+    OPC_ASSIGN_OR_RETURN(t->ownKernel, controlKernel(p, *t->op, registry_));
+    t->kernel = t->ownKernel.get();
     return Status::ok();
   }
 
@@ -337,8 +351,8 @@ private:
     OPC_RETURN_IF_ERROR(checkWritten(t));
     for (size_t i = 0; i < t.inputs.size(); ++i) t.op->inputDescs()[i] = m_.tensors[t.inputs[i]].desc;
     t.batch = batch;
-    t.regionKernel = std::make_shared<user_op::KernelDef>(batchKernel(std::move(batch)));
-    t.kernel = t.regionKernel.get();
+    t.ownKernel = std::make_shared<user_op::KernelDef>(batchKernel(std::move(batch)));
+    t.kernel = t.ownKernel.get();
     return Status::ok();
   }
 

@@ -127,6 +127,32 @@ class NativePlans(unittest.TestCase):
                 self.make(g)
                 self.assertEqual(self.same(), 2 if first == "exp" else 1)
 
+    def test_ops_by_themselves(self):
+        """Elementwise ops that are in no region have code, too; small ones, those that broadcast, and other ops have none."""
+        g = Graph()
+        x = g.input((40, 75), "f32")
+        rolled = [("shifts", (1,)), ("dims", (0,))]
+        attrs = " ".join(f'attr {{ key: "{k}" value {{ at_list_int32 {{ val: {v[0]} }} }} }}' for k, v in rolled)
+        y = g.op("roll", [("in", g.unary("exp", x))], "out", x[1], "f32", attrs)
+        g.output("y", g.unary("tanh", y))
+        g.output("z", g.unary("exp", g.input((1023,), "f32")))
+        g.output("b", g.binary("broadcast_add", x, g.input((75,), "f32")))
+        said = self.make(g).stderr
+        self.assertIn("2 different loops (of 2 loops in regions and ops)", said)
+        self.assertEqual(self.same(), 2)
+        # Code of one that stands at an op without a loop.
+        plan, codes = Plan(self.read("g.plan")), []
+        for field in plan.message.all(pb.TASK):
+            task = pb.Message(field[2])
+            codes += [(field, task)] if not task.all(pb.TASK_NATIVE) and b"roll" in field[2] else []
+        field, task = codes[0]
+        task.fields.append([pb.TASK_NATIVE, 2, b"\1"])
+        field[2] = task.encode()
+        want, _ = self.outputs()
+        self.write("g.plan", plan.bytes())
+        self.assertEqual(self.outputs(), (want, 0))
+        self.refused("OPC0825", 4, "machine code for 1 loops of a task that has 0", "--allow-native")
+
     def test_ops_of_plugins(self):
         with open(self.path("hump.cpp"), "w", encoding="utf-8") as f:
             f.write(PLUGIN)
@@ -176,7 +202,7 @@ class NativePlans(unittest.TestCase):
         self.assertEqual(self.same(), 0)
         self.assertEqual(self.read("g.plan")[8], 2)
         # A plan without regions.
-        self.assertIn("no machine code: the plan has no regions", self.make(chain("exp")).stderr)
+        self.assertIn("no machine code: the plan has no loops over elements", self.make(chain("exp")).stderr)
         self.same()
 
     def test_same_bytes_twice(self):

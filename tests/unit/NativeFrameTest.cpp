@@ -72,8 +72,10 @@ TEST_CASE("machine code in plans is counted, in order and of the whole plan", "[
         }) == "invalid plan: images of machine code 0 are not in the order of their levels");
   CHECK(refused([](plan::Plan &p) { p.mutable_native(0)->set_region(1); }) ==
         "invalid plan: image 0 of machine code 0 is damaged: its checksum does not match");
-  CHECK(refused([](plan::Plan &p) { p.mutable_task(0)->add_native(1); }) ==
-        "invalid plan: task first has machine code and is no region");
+  CHECK(refused([](plan::Plan &p) {
+          p.mutable_task(0)->add_native(1);
+          p.mutable_task(0)->add_native(1);
+        }) == "invalid plan: task first has more loops with machine code than ops");
   CHECK(refused([](plan::Plan &p) { *p.add_part()->add_native() = plan::NativeCode(p.native(0)); }) ==
         "invalid plan: a part has machine code of its own");
 }

@@ -39,10 +39,10 @@ void NativeFlags::apply(Pipeline *pipeline) const {
 }
 
 std::string nativeText(const NativeFacts &facts) {
-  if (facts.loops == 0) return "no machine code: the plan has no regions";
+  if (facts.loops == 0) return "no machine code: the plan has no loops over elements";
   std::string text = "machine code of " + countText(facts.codes, "different loop") + " (of " +
-                     countText(facts.loops, "loop") + " in regions): " + countText(facts.images, "image") + ", " +
-                     bytesText(facts.bytes) + ", made in " + secondsText(facts.seconds);
+                     countText(facts.loops, "loop") + " in regions and ops): " + countText(facts.images, "image") +
+                     ", " + bytesText(facts.bytes) + ", made in " + secondsText(facts.seconds);
   for (const NativeFacts::Refused &r : facts.refused)
     text += "\nno machine code (" + r.level + ") for the loop that begins with " + r.op + ": " + r.reason;
   return text;
