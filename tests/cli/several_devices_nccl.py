@@ -152,6 +152,25 @@ class Nccl(Ranked):
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertIn("OPC0725", done.stderr)
 
+    def stages(self, *where, **kw):
+        """The digits in two stages: what one has made goes on to the other."""
+        done = self.ok("run", data("mlp.pbtxt"), "--weights", data("mlp_weights.npz"), "--input", f"image=@{data('test_images.npy')}", "--outputs",
+                       self.path("logits.npz"), *where, **kw)
+        np.testing.assert_allclose(np.load(self.path("logits.npz"))["logits"], np.load(data("mlp_test_logits.npy")), rtol=1e-4, atol=1e-4)
+        return done
+
+    def test_stages(self):
+        for where, ranks in ((["--device", "sim:0-1", "--stage", "fc1*=0", "--stage", "fc2*,relu*,fc3*=1"], 2),
+                             (["--device", "sim:0-3", "--stage", "fc1*=0-1", "--stage", "fc2*,relu*,fc3*=2-3", "--sbp", "image=S(0)"], 4)):
+            report = self.path("report.json")
+            for sim in SCHEDULES:
+                done = self.stages(*where, "--stats", "--repeat", "2", sim=f"devices={ranks},report={report},{sim}")
+                self.assertIn("ranks exchange over NCCL", done.stderr)
+            with open(report, encoding="utf-8") as f:
+                calls = json.load(f)["calls"]
+            self.assertGreater(calls["ncclSend"], 0)
+            self.assertEqual(calls["ncclSend"], calls["ncclRecv"])
+
     def test_failures(self):
         """Of each call, and of the devices: said with the step and the rank, and nobody waits for ever."""
         for cuts, faults in ((CUTS["sums, whole"][0], ("ncclGetUniqueId:1:2", "ncclCommInitRankConfig:1:2", "ncclCommInitRankConfig:2:3", "ncclAllReduce:1:3",
@@ -176,21 +195,25 @@ class Nccl(Ranked):
                 self.assertRegex(done.stderr, "rank [01]")
 
     def test_mutants(self):
-        """Each wait of a stream for another one, and each exchange, in a step of training whose gradients travel beside the computation."""
+        """Each wait of a stream for another one, in a step of training whose gradients travel beside the computation."""
         step = ("--device", "sim:0-1", *LAYOUTS["data"])
         want = self.weights("cpu", *LAYOUTS["data"], "--ranks", "2", "--in-process", steps=1)
+        self.mutants(lambda name, sim: self.same(self.weights(name, *step, steps=1, sim=sim), want), 4)  # there and back, on two devices
+
+    def mutants(self, run, least):
+        """`run` gives the right numbers, or fails, as it does without each wait of a stream for another one."""
         report = self.path("report.json")
-        self.same(self.weights("whole", *step, steps=1, sim=f"devices=2,report={report}"), want)
+        run("whole", f"devices=2,report={report}")
         with open(report, encoding="utf-8") as f:
             found = json.load(f)
         mutants = [f"{call.split(':')[0]}:{n}:{call.split(':')[1]}" for call, count in found["stream_calls"].items()
                    if call.startswith("cuStreamWaitEvent") for n in range(1, count + 1)]
-        self.assertGreaterEqual(len(mutants), 4)  # there and back, on two devices
+        self.assertGreaterEqual(len(mutants), least)
         silent = []
         for mutant in mutants:
             for sim in ("policy=late", "policy=eager", "policy=random,seed=3"):
                 try:
-                    self.same(self.weights("mutant", *step, steps=1, sim=f"devices=2,skip={mutant},{sim}"), want)
+                    run("mutant", f"devices=2,skip={mutant},{sim}")
                 except AssertionError:
                     break
             else:
