@@ -5,6 +5,7 @@
 #include "GraphNames.h"
 #include "NearestNames.h"
 #include "ParseHints.h"
+#include "PlainText.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/coded_stream.h>
@@ -16,14 +17,12 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <thread>
 
 namespace opc {
 namespace {
 
 namespace pb = google::protobuf;
 using Tree = pb::TextFormat::ParseInfoTree;
-using Blocks = std::vector<std::pair<size_t, size_t>>;
 
 // Nesting that no real graph has; protobuf's own limit for binary input is the same.
 constexpr int kMaxNesting = 100;
@@ -90,9 +89,8 @@ bool reportForeign(const std::string &name, std::string_view bytes, std::vector<
 /// Text has no control characters but tab, newline, carriage return and form feed. (Binary graphs have: the tag of the
 /// first op is 0x0a and its length or the name's tag follow.)
 bool looksLikeText(const std::string &bytes) {
-  size_t control = 0;
-  for (unsigned char c : bytes)
-    if (c < 32 && c != '\t' && c != '\n' && c != '\r' && c != '\f') ++control;
+  unsigned char control = 0; // no way out in between: without one it is a loop over vectors
+  for (unsigned char c : bytes) control |= (c < 32) & (c != '\t') & (c != '\n') & (c != '\r') & (c != '\f');
   return control == 0;
 }
 
@@ -120,8 +118,8 @@ const pb::FieldDescriptor *field(const pb::Descriptor *d, const char *name) { re
 
 /// The blocks `field { ... }` at nesting depth `depth`, found by counting braces. protobuf can record where everything
 /// stands, but takes three times the parse for it; only errors need more than the ops' places, and they parse again.
-Blocks findBlocks(std::string_view text, std::string_view fieldName, int depth) {
-  Blocks blocks;
+TextBlocks findBlocks(std::string_view text, std::string_view fieldName, int depth) {
+  TextBlocks blocks;
   int level = 0;
   size_t wordBegin = 0, wordEnd = 0, blockBegin = 0;
   bool inBlock = false;
@@ -153,9 +151,8 @@ Blocks findBlocks(std::string_view text, std::string_view fieldName, int depth) 
 }
 
 /// Ranges of the ops of a text file. Unusual spellings (op: [{...}, {...}]) leave them unknown.
-void locateOps(GraphFile *file, std::string_view text, std::string_view fieldName, int depth) {
+void locateOps(GraphFile *file, std::string_view text, TextBlocks blocks) {
   const auto count = static_cast<size_t>(file->job->net().op_size());
-  Blocks blocks = findBlocks(text, fieldName, depth);
   if (blocks.size() != count) {
     file->opRanges.assign(count, SourceRange{file->name, 0, 0, 0, 0});
     return;
@@ -163,11 +160,8 @@ void locateOps(GraphFile *file, std::string_view text, std::string_view fieldNam
   uint32_t line = 1;
   size_t lineBegin = 0, at = 0;
   auto advance = [&](size_t to) {
-    for (; at < to; ++at)
-      if (text[at] == '\n') {
-        ++line;
-        lineBegin = at + 1;
-      }
+    for (size_t end; (end = text.substr(0, to).find('\n', at)) != text.npos; at = lineBegin = end + 1) ++line;
+    at = to;
   };
   file->opRanges.reserve(count);
   for (const auto &[begin, end] : blocks) {
@@ -206,50 +200,19 @@ const Tree *nested(const Tree *tree, const pb::FieldDescriptor *f) {
   return tree->GetTreeForNested(f, f->is_repeated() ? 0 : -1);
 }
 
-bool parseText(std::string_view text, pb::Message *message, Collector *collector) {
+/// `blocks` are those of the field `ops`, `depth` messages deep.
+bool parseText(std::string_view text, pb::Message *message, const pb::FieldDescriptor *ops, int depth,
+               Collector *collector, TextBlocks *blocks) {
+  if (readPlainText(text, message, ops, blocks)) return true;
   pb::TextFormat::Parser parser;
   parser.RecordErrorsTo(collector);
   parser.AllowPartialMessage(true);
   parser.AllowUnknownField(true);
   parser.SetRecursionLimit(kMaxNesting);
   pb::io::ArrayInputStream input(text.data(), static_cast<int>(text.size()));
-  return parser.Parse(&input, message);
-}
-
-/// A bare list of ops. Parsing text is half of a large import, and a list can be cut between two ops: two threads parse
-/// the halves into one arena. What they find is put together in the order of the file.
-bool parseOpList(GraphFile *file, const std::string &text, std::vector<Diagnostic> *diagnostics) {
-  constexpr size_t kMinBytes = 4 << 20;
-  size_t cut = 0;
-  if (text.size() >= kMinBytes) {
-    const Blocks blocks = findBlocks(text, "op", 0);
-    const auto half = std::lower_bound(blocks.begin(), blocks.end(), std::make_pair(text.size() / 2, size_t{0}));
-    // At the beginning of a line, so that columns stay; a file in one line is parsed as a whole.
-    if (half != blocks.end() && half->first > 0 && text[half->first - 1] == '\n') cut = half->first;
-  }
-  Collector first(file->name, text, diagnostics);
-  if (cut == 0) return parseText(text, file->job->mutable_net(), &first);
-  std::vector<Diagnostic> later;
-  auto *rest = pb::Arena::CreateMessage<graph::DLNetConf>(&file->arena);
-  const auto lines =
-      static_cast<uint32_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(cut), '\n'));
-  bool restParsed = false;
-  std::thread second([&] {
-    Collector collector(file->name, std::string_view(text).substr(cut), &later);
-    restParsed = parseText(std::string_view(text).substr(cut), rest, &collector);
-  });
-  const bool parsed = parseText(std::string_view(text).substr(0, cut), file->job->mutable_net(), &first);
-  second.join();
-  for (Diagnostic &d : later) {
-    if (d.range.known()) {
-      d.range.line += lines;
-      d.range.endLine += lines;
-    }
-    diagnostics->push_back(std::move(d));
-  }
-  // Both halves live in the arena: the pointers move, the ops stay.
-  for (auto &op : *rest->mutable_op()) file->job->mutable_net()->mutable_op()->UnsafeArenaAddAllocated(&op);
-  return parsed && restParsed;
+  if (!parser.Parse(&input, message)) return false;
+  *blocks = findBlocks(text, ops->name(), depth);
+  return true;
 }
 
 /// A text that begins with no field of a graph: of another kind, or with a slip in its first word.
@@ -283,30 +246,30 @@ std::unique_ptr<GraphFile> readText(const std::string &name, const std::string &
   }
   Collector collector(name, text, diagnostics);
   const auto knows = [&](const pb::Descriptor *d) { return d->FindFieldByName(first) != nullptr; };
+  const auto *opOfNet = field(graph::DLNetConf::descriptor(), "op");
+  const auto *opOfDef = field(graph::GraphDef::descriptor(), "op_list");
+  TextBlocks blocks;
   if (knows(graph::DLNetConf::descriptor())) {
     file->format = "list of op (text)";
-    if (!parseOpList(file.get(), text, diagnostics)) return nullptr;
-    locateOps(file.get(), text, "op", 0);
+    if (!parseText(text, file->job->mutable_net(), opOfNet, 0, &collector, &blocks)) return nullptr;
   } else if (knows(graph::Job::descriptor())) {
     file->format = "Job (text)";
-    if (!parseText(text, file->job, &collector)) return nullptr;
-    locateOps(file.get(), text, "op", 1);
+    if (!parseText(text, file->job, opOfNet, 1, &collector, &blocks)) return nullptr;
   } else if (knows(graph::GraphDef::descriptor())) {
     file->format = "GraphDef (text)";
     auto *def = pb::Arena::CreateMessage<graph::GraphDef>(&file->arena);
-    if (!parseText(text, def, &collector)) return nullptr;
+    if (!parseText(text, def, opOfDef, 0, &collector, &blocks)) return nullptr;
     file->job->mutable_net()->mutable_op()->Swap(def->mutable_op_list());
-    locateOps(file.get(), text, "op_list", 0);
   } else if (knows(graph::SavedModel::descriptor())) {
     file->format = "SavedModel (text)";
     auto *model = pb::Arena::CreateMessage<graph::SavedModel>(&file->arena);
-    if (!parseText(text, model, &collector)) return nullptr;
+    if (!parseText(text, model, opOfDef, 2, &collector, &blocks)) return nullptr;
     if (!takeSavedModel(file.get(), *model, diagnostics)) return nullptr;
-    locateOps(file.get(), text, "op_list", 2);
   } else {
     reportNoGraph(name, text, first, diagnostics);
     return nullptr;
   }
+  locateOps(file.get(), text, std::move(blocks));
   return file;
 }
 

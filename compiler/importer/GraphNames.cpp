@@ -46,7 +46,9 @@ void spellMessage(pb::Message *m) {
 }
 
 bool mayNeedSpelling(std::string_view text) {
-  return std::any_of(text.begin(), text.end(), [](unsigned char c) { return c == '\\' || c == '\t' || c >= 0x7f; });
+  unsigned char found = 0; // no way out in between: without one it is a loop over vectors
+  for (unsigned char c : text) found |= (c == '\\') | (c == '\t') | (c >= 0x7f);
+  return found != 0;
 }
 
 } // namespace

@@ -357,7 +357,7 @@ TEST_CASE("shapes that come after the import are checked", "[pipeline]") {
   REQUIRE(error("q", {2, 3}) == "OPC0005 at line 0");
 }
 
-TEST_CASE("a large list of ops is read by two threads as it is by one", "[pipeline]") {
+TEST_CASE("a large list of ops is read part by part, with the lines of the whole", "[pipeline]") {
   std::string g = kInput, previous = "x/out";
   while (g.size() < (5u << 20)) {
     const std::string name = "r" + std::to_string(g.size());
