@@ -13,6 +13,7 @@
 
 #include "opc/Version.h"
 #include "plan.pb.h"
+#include <google/protobuf/arena.h>
 
 using namespace mlir;
 
@@ -356,7 +357,8 @@ std::string kernelName(const ScheduledTask &task) {
 std::string emitPlan(ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName,
                      const VariableValues &values, const SizeFacts *sizes, NativeEmitter *native,
                      const ControlPlans &graphs) {
-  plan::Plan plan;
+  google::protobuf::Arena arena; // messages without number, which go at once
+  plan::Plan &plan = *google::protobuf::Arena::CreateMessage<plan::Plan>(&arena);
   plan.set_producer("opc " OPC_VERSION_STRING);
   plan.set_graph(baseName(graphName));
   auto left = pointersTo(values);
@@ -370,7 +372,8 @@ std::string emitPlan(ModuleOp module, const ExecutionSchedule &schedule, const s
 std::string emitPlan(ArrayRef<RankPart> parts, ArrayRef<uint32_t> partOfRank, ArrayRef<Placement> placements,
                      uint32_t microBatches, const std::string &graphName, const VariableValues &values,
                      NativeEmitter *native) {
-  plan::Plan plan;
+  google::protobuf::Arena arena;
+  plan::Plan &plan = *google::protobuf::Arena::CreateMessage<plan::Plan>(&arena);
   plan.set_producer("opc " OPC_VERSION_STRING);
   plan.set_graph(baseName(graphName));
   for (const Placement &p : placements) {

@@ -52,7 +52,8 @@ void OpcDialect::registerAttributes() {
 const opc::user_op::OpDef *OpcDialect::definition(StringAttr opType) {
   if (!registry_) return nullptr;
   {
-    const std::shared_lock<std::shared_mutex> lock(definitionsMutex_);
+    std::shared_lock<std::shared_mutex> lock(definitionsMutex_, std::defer_lock);
+    if (getContext()->isMultithreadingEnabled()) lock.lock(); // passes ask this of each op, several times
     if (const opc::user_op::OpDef *known = definitions_.lookup(opType)) return known;
   }
   const opc::user_op::OpDef *found = registry_->findOp(opType.str());
