@@ -7,6 +7,7 @@
 #include "OpInstance.h"
 
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -49,7 +50,7 @@ public:
   const GraphFile &file;
   const ImportOptions &options;
   std::vector<Node> nodes;
-  std::unordered_map<std::string, std::pair<int, int>> producers; // tensor -> op, flat output
+  std::unordered_map<std::string_view, std::pair<int, int>> producers; // tensor, of `makes` -> op, flat output
 
 private:
   void report(Severity severity, SourceRange range, const char *code, std::string message, std::string help, int op);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <unordered_set>
 
 namespace opc {
 namespace {
@@ -28,9 +29,9 @@ public:
       }
     linkControl();
     // An op that failed by itself makes nothing: readers of its tensors are not to blame.
-    std::unordered_map<std::string, bool> failed;
+    std::unordered_set<std::string_view> failed;
     for (const Node &n : nodes_)
-      if (!n.valid && n.conf) failed[n.conf->name()] = true;
+      if (!n.valid && n.conf) failed.insert(n.conf->name());
     for (size_t i = 0; i < nodes_.size(); ++i) {
       nodes_[i].inputs.reserve(nodes_[i].reads.size());
       for (size_t k = 0; k < nodes_[i].reads.size(); ++k) {
@@ -41,7 +42,7 @@ public:
           nodes_[i].inputs.push_back(it->second);
           continue;
         }
-        if (failed.count(name.substr(0, name.find('/')))) continue;
+        if (failed.count(std::string_view(name).substr(0, name.find('/')))) continue;
         unknownTensor(static_cast<int>(i), k, name);
       }
     }
@@ -98,7 +99,7 @@ private:
     if (nodes_.size() > 20000) return "";
     std::vector<std::string> all;
     for (const auto &p : graph_.producers)
-      if (p.second.first != op) all.push_back(p.first); // what the op makes itself is not what it reads
+      if (p.second.first != op) all.emplace_back(p.first); // what the op makes itself is not what it reads
     std::sort(all.begin(), all.end());
     const auto near = nearestNames(name, all, 1);
     return near.empty() ? "" : "did you mean '" + near[0] + "'?";

@@ -60,7 +60,7 @@ std::vector<std::string> StateHints::ofUserOp(const Node &node) const {
   std::vector<std::string> hints(node.reads.size() + node.makes.size());
   for (size_t k = 0; k < node.reads.size(); ++k) {
     const std::string &name = node.reads[k];
-    if (graph_.producers.count(name)) continue;
+    if (name.find(':') == name.npos || graph_.producers.count(name)) continue;
     const std::string rest = withoutHints(name);
     if (rest.size() + 1 >= name.size() || name[rest.size()] != ':') continue;
     hints[k] = name.substr(rest.size() + 1);
