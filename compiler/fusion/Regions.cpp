@@ -139,9 +139,9 @@ private:
 
   const std::vector<uint32_t> &membersOf(uint32_t leader) const { return joins_[groups_[leader]].members; }
 
-  bool contains(uint32_t leader, Operation *op) const {
+  uint32_t leaderOf(Operation *op) const {
     auto it = indexOf_.find(op);
-    return it != indexOf_.end() && leader_[it->second] == leader;
+    return it == indexOf_.end() ? kGone : leader_[it->second];
   }
 
   /// Bytes of the activations among `in` that nobody but these ops reads: what ends when they have run.
@@ -174,13 +174,15 @@ private:
     std::vector<uint32_t> members = membersOf(a);
     members.insert(members.end(), membersOf(b).begin(), membersOf(b).end());
     if (members.size() > kMaxSteps) return FusionReason::kOps;
-    std::sort(members.begin(), members.end(), [&](uint32_t x, uint32_t y) { return x < y; });
-    auto inside = [&](Operation *op) { return op && (contains(a, op) || contains(b, op)); };
+    std::sort(members.begin(), members.end());
+    auto inside = [&](Operation *op) {
+      const uint32_t leader = leaderOf(op);
+      return leader == a || leader == b;
+    };
     llvm::SetVector<Value> in, out;
     g_.tensors(members, inside, &in, &out);
     if (in.size() + out.size() > kMaxTensors) return FusionReason::kTensors;
     if (const Refusal unfit = g_.unfit(key, members, in, out)) return unfit;
-
     // What stands between them: that which needs `a` comes after both, all else before.
     std::vector<uint32_t> after, ahead;
     llvm::SmallDenseSet<uint32_t, 16> needsA{a}, neededByB;
@@ -197,9 +199,8 @@ private:
         needsA.insert(g);
         after.push_back(g);
         boxingAfter |= isa<ir::BoxingOp>(ops_[g]);
-      } else {
+      } else
         ahead.push_back(g);
-      }
     }
     needsA.erase(a);
     if (dependsOn(b, needsA)) return FusionReason::kCycle;
@@ -222,8 +223,8 @@ private:
   /// Whether no more memory is alive between the two than before: where `a` waits for what `b` needs besides, and where
   /// `b` runs before what reads `a`.
   bool keepsMemory(uint32_t a, uint32_t b, bool waits, bool hastens) const {
-    auto inA = [&](Operation *op) { return op && contains(a, op); };
-    auto inB = [&](Operation *op) { return op && contains(b, op); };
+    auto inA = [&](Operation *op) { return leaderOf(op) == a; };
+    auto inB = [&](Operation *op) { return leaderOf(op) == b; };
     if (waits) {
       llvm::SetVector<Value> in, out;
       g_.tensors(membersOf(a), inA, &in, &out);

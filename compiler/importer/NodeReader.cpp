@@ -22,6 +22,8 @@ using graph::OperatorConf;
 
 std::string blob(const std::string &name) { return name.empty() ? "out" : name; }
 
+/// So many keys are compared with each other sooner than they are put into a set.
+constexpr int kFew = 8;
 constexpr char kNanHelp[] =
     "every number that it meets becomes nan; an op without inputs (constant) makes nan where it "
     "is meant";
@@ -41,7 +43,7 @@ public:
     graph_.nodes.resize(static_cast<size_t>(ops.size()));
     if (ops.empty()) graph_.error(SourceRange(), "OPC0103", "the graph has no op");
     readPlacement();
-    std::unordered_map<std::string, int> names;
+    std::unordered_map<std::string_view, int> names;
     names.reserve(graph_.nodes.size());
     for (int i = 0; i < ops.size(); ++i) {
       const OperatorConf &conf = ops[i];
@@ -197,12 +199,16 @@ private:
     bool good = true;
     auto duplicate = [&](const auto &entries, const char *what) {
       std::unordered_set<std::string_view> keys;
-      for (const auto &entry : entries)
-        if (!keys.insert(entry.key()).second) {
-          graph_.error(i, "OPC0106", std::string(what) + " '" + entry.key() + "' is given twice",
+      for (auto entry = entries.begin(); entry != entries.end(); ++entry) {
+        const auto isSame = [&](const auto &other) { return other.key() == entry->key(); };
+        const bool isFirst =
+            entries.size() <= kFew ? std::none_of(entries.begin(), entry, isSame) : keys.insert(entry->key()).second;
+        if (!isFirst) {
+          graph_.error(i, "OPC0106", std::string(what) + " '" + entry->key() + "' is given twice",
                        "merge the entries: the argument's tensors go into one value");
           good = false;
         }
+      }
     };
     duplicate(user.input(), "input");
     duplicate(user.output(), "output");

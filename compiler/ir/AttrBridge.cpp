@@ -137,10 +137,12 @@ user_op::TensorDesc descOf(Type type) {
 }
 
 int64_t bytesOf(Value v) {
-  user_op::TensorDesc desc;
-  if (!describe(v.getType(), &desc)) return 0;
-  auto bytes = tensorBytes(desc);
-  return bytes ? *bytes : 0;
+  auto tensor = dyn_cast<RankedTensorType>(v.getType());
+  if (!tensor) return 0;
+  auto bytes = static_cast<int64_t>(GetSizeOfDataType(dataType(tensor.getElementType())));
+  for (int64_t d : tensor.getShape())
+    if (ShapedType::isDynamic(d) || __builtin_mul_overflow(bytes, d, &bytes)) return 0;
+  return bytes;
 }
 
 user_op::OpConf toOpConf(UserOp op) {
@@ -159,7 +161,8 @@ user_op::OpConf toOpConf(UserOp op) {
     tensors.reserve(values.size());
     for (size_t i = 0; i < values.size(); ++i) tensors.push_back(conf.name + "/" + arg.str() + "_" + std::to_string(i));
   });
-  for (NamedAttribute a : op.getOpAttrs()) conf.attrs.emplace(a.getName().str(), fromMlir(a.getValue()));
+  for (NamedAttribute a : op.getOpAttrs()) // sorted, as the map is
+    conf.attrs.emplace_hint(conf.attrs.end(), a.getName().str(), fromMlir(a.getValue()));
   return conf;
 }
 

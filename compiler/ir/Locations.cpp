@@ -80,11 +80,11 @@ std::string tensorName(Value value) {
   const std::string base = opName(op) + "/";
   auto user = dyn_cast<UserOp>(op);
   if (!user) return base + "out";
-  std::string name;
+  std::string name = base + "out_" + std::to_string(number);
   user.forEachOutput([&](StringRef arg, int32_t index, Value v) {
-    if (v == value) name = base + arg.str() + "_" + std::to_string(index);
+    if (v == value) name.replace(base.size(), name.npos, arg.str() + "_" + std::to_string(index));
   });
-  return name.empty() ? base + "out_" + std::to_string(number) : name;
+  return name;
 }
 
 Location renamed(Location from, const std::string &name) {

@@ -14,7 +14,7 @@ UserOpBuilder::UserOpBuilder(OpBuilder &builder, const user_op::OpConf &conf, Va
   };
   for (const user_op::ArgBinding &b : conf.inputs) add(b, &ins_);
   for (const user_op::ArgBinding &b : conf.outputs) add(b, &outs_);
-  for (const auto &[name, value] : conf.attrs) attr(name, value);
+  for (const auto &[name, value] : conf.attrs) attrs_.append(name, toMlir(b_.getContext(), value)); // each is new
 }
 
 UserOpBuilder &UserOpBuilder::in(StringRef arg, Value v) {

@@ -197,7 +197,9 @@ TaskGraph makeTaskGraph(const std::vector<Operation *> &ops, const std::vector<O
   g.tasks.resize(ops.size());
   std::vector<TaskLists> lists(ops.size());
   llvm::DenseMap<Value, uint32_t> bufferOf;
+  bufferOf.reserve(static_cast<unsigned>(ops.size()));
   llvm::DenseMap<Operation *, uint32_t> taskOf;
+  taskOf.reserve(static_cast<unsigned>(ops.size()));
   auto newBuffer = [&](Value v, bool keep) {
     bufferOf[v] = static_cast<uint32_t>(g.buffers.size());
     auto type = dyn_cast<RankedTensorType>(v.getType());

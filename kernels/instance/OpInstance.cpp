@@ -36,7 +36,12 @@ template <class Def> std::string suggestion(const std::string &name, const std::
 Status completeArgs(const OpDef &def, const std::vector<ArgDef> &defs, bool isInput, OpConf *conf) {
   std::vector<ArgBinding> &given = isInput ? conf->inputs : conf->outputs;
   const char *direction = isInput ? "input" : "output";
+  const auto fits = [](const ArgBinding &b, const ArgDef &arg) {
+    const auto count = static_cast<int32_t>(b.tensors.size());
+    return b.name == arg.name && count > 0 && (count == arg.count || (arg.atLeast && count >= arg.count));
+  };
   // The common case costs nothing: already complete and in order.
+  if (std::equal(given.begin(), given.end(), defs.begin(), defs.end(), fits)) return Status::ok();
   std::vector<ArgBinding> ordered;
   ordered.reserve(defs.size());
   std::vector<bool> used(given.size(), false);
@@ -93,7 +98,8 @@ std::string fieldOf(AttrType type) {
 /// Whether the field's value is a message.
 bool hasBraces(AttrType type) { return type == kAtShape || fieldOf(type).rfind("at_list", 0) == 0; }
 
-Status completeAttrs(const OpDef &def, OpConf *conf) {
+/// The attributes under their names of now and with their types.
+Status convertAttrs(const OpDef &def, OpConf *conf) {
   std::map<std::string, AttrValue> complete;
   for (auto &[name, value] : conf->attrs) {
     const AttrDef *attr = def.findAttr(name);
@@ -126,14 +132,23 @@ Status completeAttrs(const OpDef &def, OpConf *conf) {
     if (!complete.emplace(attr->name, std::move(v)).second)
       return invalid("OPC0106", def.name + ": attribute '" + attr->name + "' is given twice");
   }
+  conf->attrs = std::move(complete);
+  return Status::ok();
+}
+
+Status completeAttrs(const OpDef &def, OpConf *conf) {
+  const auto isAsDefined = [&](const auto &given) {
+    const AttrDef *attr = def.findAttr(given.first);
+    return attr && attr->name == given.first && attr->type == given.second.type();
+  };
+  if (!std::all_of(conf->attrs.begin(), conf->attrs.end(), isAsDefined)) OPC_RETURN_IF_ERROR(convertAttrs(def, conf));
   for (const AttrDef &attr : def.attrs) {
-    if (complete.count(attr.name)) continue;
+    if (conf->attrs.count(attr.name)) continue;
     if (attr.defaultValue.empty())
       return invalid("OPC0205",
                      def.name + ": attribute '" + attr.name + "' (" + fieldOf(attr.type) + ") must be given");
-    complete.emplace(attr.name, attr.defaultValue);
+    conf->attrs.emplace(attr.name, attr.defaultValue);
   }
-  conf->attrs = std::move(complete);
   return Status::ok();
 }
 
