@@ -164,6 +164,7 @@ struct Pipeline::Impl {
   Impl(const Registry &r, CompileOptions o)
       : registry(r), options(std::move(o)), context(MLIRContext::Threading::DISABLED), findings(options.maxErrors) {
     throwFatalErrors();
+    context.disableMultithreading(); // a context made without threads still locks and caches for them by itself
     context.loadDialect<func::FuncDialect>();
     context.getOrLoadDialect<ir::OpcDialect>()->setRegistry(&registry);
     // Passes here are our own; the printed form is for people, who read it by op and not by location.
@@ -422,8 +423,7 @@ struct Pipeline::Impl {
         trainsAsJobSays = true;
       }
     ImportOptions importing;
-    importing.shapes = options.shapes;
-    importing.floatsAs = options.floatsAs;
+    importing.shapes = options.shapes, importing.floatsAs = options.floatsAs;
     importing.wanted = options.wanted;
     importing.onCpu = options.onCpu, importing.isForGpu = options.device != "cpu";
     imported = std::make_unique<GraphImport>(&context, registry, std::move(file), importing, findings.incoming());
