@@ -12,7 +12,7 @@ import unittest
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from lost_work import BIN, FED, FORWARD, OPC, Scratch, tensors  # noqa: E402
+from lost_work import BIN, FED, FORWARD, OPC, Scratch  # noqa: E402
 
 
 class FilesOfARun(Scratch):

@@ -64,7 +64,8 @@ class Models(ScratchTest):
                 "def peak(): return next(int(x.split()[1]) for x in open('/proc/self/status') if x.startswith('VmHWM:'))\n"
                 "before = peak(); g = opc.load(sys.argv[1]); print(peak() - before)\n"
                 "numpy.save(sys.argv[2], g.compile().run(x=numpy.ones((1, 4096), numpy.float32))['y'])")  # fmt: skip
-        done = subprocess.run([sys.executable, "-c", code, path, self.path("y.npy")], capture_output=True, text=True, check=True, timeout=120)
+        found = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        done = subprocess.run([sys.executable, "-c", code, path, self.path("y.npy")], capture_output=True, text=True, check=True, timeout=120, env=found)
         np.testing.assert_allclose(np.load(self.path("y.npy")), w.astype(np.float64).sum(0, keepdims=True), atol=1e-3)
         self.assertLess(int(done.stdout) * 1024, 0.2 * w.nbytes, "the whole file was read")
 
