@@ -1,6 +1,7 @@
 # Rules of the house that a script can check: sizes, names, first lines, forbidden words, what the binaries link.
 # SPDX-License-Identifier: Apache-2.0
 import collections
+import glob
 import json
 import os
 import re
@@ -140,6 +141,14 @@ class Binaries(unittest.TestCase):
         self.assertNotRegex(dynamic, r"(?i)llvm|mlir")
         symbols = subprocess.run(["nm", "-C", "--defined-only", os.path.join(BIN, "opc-runtime")], capture_output=True, text=True).stdout
         self.assertNotRegex(symbols, r"\bmlir::|\bllvm::", "LLVM is inside opc-runtime")
+
+    def test_code_for_avx512_has_no_other_names(self):
+        """An inline function of that file that the linker took for others would end programs on processors without AVX-512."""
+        found = glob.glob(os.path.join(BIN, "..", "kernels", "CMakeFiles", "opc_cpu.dir", "cpu", "RowMathV4.cpp.o"))
+        if not found:
+            self.skipTest("the object file is not there")
+        symbols = subprocess.run(["nm", "-C", "--defined-only", "--extern-only", found[0]], capture_output=True, text=True, check=True).stdout
+        self.assertEqual([line.split(None, 2)[2] for line in symbols.splitlines()], ["opc::cpu::kRowMathV4"])
 
     def test_no_path_of_the_build_in_the_binaries(self):
         for name in ("opc", "opc-runtime"):

@@ -1,10 +1,12 @@
 // sparse_softmax_cross_entropy and softmax_cross_entropy over a last axis of classes.
 // SPDX-License-Identifier: Apache-2.0
+#include "RowMath.h"
 #include "SimdExp.h"
 #include "loss/LossRows.h"
 
 #include "opc/RowsKernel.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace opc::ops::loss {
@@ -33,28 +35,30 @@ Maybe<void> inferDense(InferContext *ctx) {
   return setOutputs(ctx);
 }
 
-/// prob = softmax(x); gives the log of the sum of exponentials, so that -log prob[k] = lse - x[k].
-template <class T> T softmaxRow(const T *x, T *prob, int64_t n) {
-  T top = rowMax(x, n); // may miss a NaN, which the sum then has
-  if (std::isinf(top) && top < 0) top = 0;
-  T sum = 0;
-  int64_t i = 0;
-  if constexpr (std::is_same_v<T, float>) {
-    const __m256 shift = _mm256_set1_ps(top);
-    for (; i + 8 <= n; i += 8)
-      _mm256_storeu_ps(prob + i, simdExpNonPositive(_mm256_sub_ps(_mm256_loadu_ps(x + i), shift)));
-    // The tail goes the same way, so that equal logits have equal probabilities.
-    if (i < n) {
-      const __m256i tail = Simd<float>::mask(n - i);
-      Simd<float>::store(prob + i, simdExpNonPositive(_mm256_sub_ps(Simd<float>::load(x + i, tail), shift)), tail);
-    }
-    sum = rowSum(prob, n, [](__m256 v) { return v; });
-  } else {
-    for (; i < n; ++i) sum += prob[i] = std::exp(x[i] - top);
+/// prob = softmax(x) for rows; logs[r] is the log of the sum of exponentials, so that -log prob[k] = logs[r] - x[k].
+void softmaxAndLog(const float *x, float *prob, float *logs, int64_t n, int64_t rows) {
+  rowMath().softmaxAndLog(x, prob, logs, n, rows);
+}
+void softmaxAndLog(const double *x, double *prob, double *logs, int64_t n, int64_t rows) {
+  for (; rows > 0; --rows, x += n, prob += n) {
+    double top = rowMax(x, n); // may miss a NaN, which the sum then has
+    if (std::isinf(top) && top < 0) top = 0;
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) sum += prob[i] = std::exp(x[i] - top);
+    const double inverse = 1 / sum;
+    for (int64_t i = 0; i < n; ++i) prob[i] *= inverse;
+    *logs++ = std::log(sum) + top;
   }
-  const T inverse = 1 / sum;
-  for (i = 0; i < n; ++i) prob[i] *= inverse;
-  return std::log(sum) + top;
+}
+
+/// The sum of target (log - x). A class without probability adds nothing, even when its logit is minus infinity.
+float crossEntropy(const float *x, const float *target, float log, int64_t n) {
+  return rowMath().crossEntropy(x, target, log, n);
+}
+double crossEntropy(const double *x, const double *target, double log, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += target[i] == 0 ? 0 : target[i] * (log - x[i]);
+  return sum;
 }
 
 template <class T> class SparseKernel final : public RowFunctionKernel<T> {
@@ -69,10 +73,8 @@ protected:
     f.outputs = {{"prob", RowPart::kRow}, {"out", RowPart::kOne}};
     f.check = [label](const RowArguments<T> &a) { label.check(a.in[1]); };
     f.run = [label, n = f.size](const RowArguments<T> &a) {
-      for (int64_t r = 0; r < a.count; ++r) {
-        const T *x = a.x(0) + r * n;
-        a.out[1][r] = softmaxRow(x, a.out[0] + r * n, n) - x[label.of(a.in[1], r)];
-      }
+      softmaxAndLog(a.x(0), a.out[0], a.out[1], n, a.count);
+      for (int64_t r = 0; r < a.count; ++r) a.out[1][r] -= a.x(0)[r * n + label.of(a.in[1], r)];
     };
     return f;
   }
@@ -89,15 +91,9 @@ protected:
     f.inputs = {{"prediction", RowPart::kRow}, {"label", RowPart::kRow}};
     f.outputs = {{"prob", RowPart::kRow}, {"out", RowPart::kOne}};
     f.run = [n](const RowArguments<T> &a) {
-      for (int64_t r = 0; r < a.count; ++r) {
-        const T *row = a.x(0) + r * n, *target = a.x(1) + r * n;
-        T sum = 0; // a class without probability adds nothing, even when its logit is minus infinity
-        if (n > 0) {
-          const T lse = softmaxRow(row, a.out[0] + r * n, n);
-          for (int64_t i = 0; i < n; ++i) sum += target[i] == 0 ? T(0) : target[i] * (lse - row[i]);
-        }
-        a.out[1][r] = sum;
-      }
+      if (n == 0) return void(std::fill_n(a.out[1], a.count, T(0)));
+      softmaxAndLog(a.x(0), a.out[0], a.out[1], n, a.count);
+      for (int64_t r = 0; r < a.count; ++r) a.out[1][r] = crossEntropy(a.x(0) + r * n, a.x(1) + r * n, a.out[1][r], n);
     };
     return f;
   }

@@ -1,5 +1,6 @@
 // sparse_softmax_cross_entropy_grad, softmax_cross_entropy_grad, and the gradient rules of all four.
 // SPDX-License-Identifier: Apache-2.0
+#include "RowMath.h"
 #include "SimdExp.h"
 #include "loss/LossRows.h"
 #include "support/GradientSteps.h"
@@ -29,6 +30,24 @@ Maybe<void> inferDense(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
+/// dx[r, i] = dy[r] prob[r, i].
+void scaleRows(const float *prob, const float *dy, float *dx, int64_t n, int64_t rows) {
+  rowMath().scale(prob, dy, dx, n, rows);
+}
+void scaleRows(const double *prob, const double *dy, double *dx, int64_t n, int64_t rows) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t i = 0; i < n; ++i) dx[r * n + i] = dy[r] * prob[r * n + i];
+}
+
+/// dx = dy (prob S - label), S the sum of the labels of the row.
+void denseGradient(const float *prob, const float *label, float *dx, int64_t n, float dy) {
+  rowMath().crossEntropyGradient(prob, label, dx, n, dy, rowMath().total(label, n));
+}
+void denseGradient(const double *prob, const double *label, double *dx, int64_t n, double dy) {
+  const double total = rowSum(label, n, [](Simd<double>::V v) { return v; });
+  for (int64_t i = 0; i < n; ++i) dx[i] = dy * (prob[i] * total - label[i]);
+}
+
 template <class T> class SparseGradKernel final : public RowFunctionKernel<T> {
 protected:
   RowFunction<T> Rows(const KernelContext &ctx) const override {
@@ -41,12 +60,9 @@ protected:
     f.outputs = {{"prediction_diff", RowPart::kRow}};
     f.check = [label](const RowArguments<T> &a) { label.check(a.in[1]); };
     f.run = [label, n = f.size](const RowArguments<T> &a) {
-      for (int64_t r = 0; r < a.count; ++r) {
-        const T *prob = a.x(0) + r * n, dy = a.x(2)[r];
-        T *dx = a.out[0] + r * n;
-        for (int64_t i = 0; i < n; ++i) dx[i] = dy * prob[i];
-        if (const int64_t k = label.of(a.in[1], r); k >= 0) dx[k] = dy * (prob[k] - 1);
-      }
+      scaleRows(a.x(0), a.x(2), a.out[0], n, a.count);
+      for (int64_t r = 0; r < a.count; ++r)
+        if (const int64_t k = label.of(a.in[1], r); k >= 0) a.out[0][r * n + k] = a.x(2)[r] * (a.x(0)[r * n + k] - 1);
     };
     return f;
   }
@@ -63,11 +79,8 @@ protected:
     f.inputs = {{"prob", RowPart::kRow}, {"label", RowPart::kRow}, {"dy", RowPart::kOne}};
     f.outputs = {{"prediction_diff", RowPart::kRow}};
     f.run = [n](const RowArguments<T> &a) {
-      for (int64_t r = 0; r < a.count; ++r) {
-        const T *prob = a.x(0) + r * n, *label = a.x(1) + r * n, dy = a.x(2)[r];
-        const T total = rowSum(label, n, [](typename Simd<T>::V v) { return v; });
-        for (int64_t i = 0; i < n; ++i) a.out[0][r * n + i] = dy * (prob[i] * total - label[i]);
-      }
+      for (int64_t r = 0; r < a.count; ++r)
+        denseGradient(a.x(0) + r * n, a.x(1) + r * n, a.out[0] + r * n, n, a.x(2)[r]);
     };
     return f;
   }

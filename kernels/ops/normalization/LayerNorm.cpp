@@ -1,5 +1,6 @@
 // layer_norm and rms_norm: normalisation of trailing dimensions.
 // SPDX-License-Identifier: Apache-2.0
+#include "RowMath.h"
 #include "normalization/NormRows.h"
 #include "normalization/NormShape.h"
 
@@ -50,8 +51,20 @@ Maybe<void> rmsSignatures(SbpContext *ctx) {
   return Maybe<void>::Ok();
 }
 
+void statistics(const float *x, int64_t n, bool centered, float epsilon, float *mean, float *inverse) {
+  rowMath().statistics(x, n, centered, epsilon, mean, inverse);
+}
+void statistics(const double *x, int64_t n, bool centered, double epsilon, double *mean, double *inverse) {
+  *mean = centered ? rowTotal(x, n) / static_cast<double>(n) : 0;
+  *inverse = inverseDeviation(centeredSquares(x, *mean, n), static_cast<double>(n), epsilon);
+}
+
 /// y = (x - mean) * scale [* gamma] [+ beta]; gamma and beta may be absent.
-template <class T> void affineRow(const T *x, T *y, int64_t n, T mean, T scale, const T *gamma, const T *beta) {
+void affineRow(const float *x, float *y, int64_t n, float mean, float scale, const float *gamma, const float *beta) {
+  rowMath().normalize(x, y, n, mean, scale, gamma, beta);
+}
+void affineRow(const double *x, double *y, int64_t n, double mean, double scale, const double *gamma,
+               const double *beta) {
   if (gamma && beta)
     for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * scale * gamma[i] + beta[i];
   else if (gamma)
@@ -102,9 +115,8 @@ protected:
       for (int64_t r = 0; r < a.count; ++r) {
         const T *row = a.x(0) + r * n;
         T *y = a.out[0] + r * n;
-        const T mean = Rms ? T(0) : rowTotal(row, n) / static_cast<T>(n);
-        const T variance = centeredSquares(row, mean, n) / static_cast<T>(n);
-        const T inverse = T(1) / std::sqrt(variance + epsilon);
+        T mean, inverse;
+        statistics(row, n, !Rms, epsilon, &mean, &inverse);
         if (!Rms) a.out[2][r] = mean;
         a.out[1][r] = inverse;
         if (period == n || (!gamma && !beta))

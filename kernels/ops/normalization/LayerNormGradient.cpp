@@ -1,5 +1,6 @@
 // layer_norm_grad and rms_norm_grad, and the gradient rules of both and of the forward ops.
 // SPDX-License-Identifier: Apache-2.0
+#include "RowMath.h"
 #include "normalization/RowsGradients.h"
 
 #include "opc/RowsKernel.h"
@@ -50,6 +51,19 @@ template <class T> void scaleRow(const T *from, const T *gamma, T *to, int64_t n
   }
 }
 
+/// One row, of d = dy [* gamma]; to may be dy. Plus `add`, unless that is null.
+void rowGradient(const float *dy, const float *x, float *to, int64_t n, const float *gamma, const float *add,
+                 float mean, float inverse, bool centered) {
+  rowMath().normGradient(dy, x, to, n, gamma, add, mean, inverse, centered);
+}
+void rowGradient(const double *dy, const double *x, double *to, int64_t n, const double *gamma, const double *add,
+                 double mean, double inverse, bool centered) {
+  for (int64_t i = 0; i < n; ++i) to[i] = gamma ? dy[i] * gamma[i] : dy[i];
+  normGradRow(x, to, n, mean, inverse, centered);
+  if (add)
+    for (int64_t i = 0; i < n; ++i) to[i] += add[i];
+}
+
 template <class T, bool Rms> class RowsGradKernel : public RowFunctionKernel<T> {
 protected:
   RowFunction<T> Rows(const KernelContext &ctx) const override {
@@ -71,13 +85,10 @@ protected:
       for (int64_t r = 0; r < a.count; ++r) {
         const T *from = a.x(0) + r * n;
         T *to = a.out[0] + r * n;
-        if (gamma)
-          scaleRow(from, gamma, to, n, (a.first + r) * n, period);
-        else
-          std::copy_n(from, n, to);
-        normGradRow(a.x(1) + r * n, to, n, Rms ? T(0) : a.x(5)[r], a.x(2)[r], !Rms);
-        if (add)
-          for (int64_t i = 0; i < n; ++i) to[i] += add[r * n + i];
+        const bool repeats = gamma && period != n;
+        if (repeats) scaleRow(from, gamma, to, n, (a.first + r) * n, period);
+        rowGradient(repeats ? to : from, a.x(1) + r * n, to, n, repeats ? nullptr : gamma, add ? add + r * n : nullptr,
+                    Rms ? T(0) : a.x(5)[r], a.x(2)[r], !Rms);
       }
     };
     return f;

@@ -1,5 +1,6 @@
 // softmax and log_softmax over the last axis.
 // SPDX-License-Identifier: Apache-2.0
+#include "RowMath.h"
 #include "SimdExp.h"
 #include "support/Operator.h"
 
@@ -37,37 +38,8 @@ std::function<void(OpRegistry &)> definition(const char *output) {
   };
 }
 
-void softmaxRow(const float *x, float *y, int64_t n) {
-  using S = Simd<float>;
-  const auto max = S::set1(rowMax(x, n));
-  auto s0 = S::zero(), s1 = s0;
-  int64_t i = 0;
-  for (; i + 16 <= n; i += 16) {
-    const auto e0 = simdExpNonPositive(S::sub(S::load(x + i), max)),
-               e1 = simdExpNonPositive(S::sub(S::load(x + i + 8), max));
-    S::store(y + i, e0);
-    S::store(y + i + 8, e1);
-    s0 = S::add(s0, e0);
-    s1 = S::add(s1, e1);
-  }
-  for (; i < n; i += 8) {
-    const auto mask = S::mask(n - i);
-    const auto e = _mm256_and_ps(simdExpNonPositive(S::sub(S::load(x + i, mask), max)), _mm256_castsi256_ps(mask));
-    S::store(y + i, e, mask);
-    s0 = S::add(s0, e);
-  }
-  const auto scale = S::set1(1.0f / S::sum(S::add(s0, s1)));
-  for (i = 0; i + 8 <= n; i += 8) S::store(y + i, S::mul(S::load(y + i), scale));
-  if (i < n) S::store(y + i, S::mul(S::load(y + i, S::mask(n - i)), scale), S::mask(n - i));
-}
-
-void logSoftmaxRow(const float *x, float *y, int64_t n) {
-  using S = Simd<float>;
-  const float m = rowMax(x, n);
-  const auto max = S::set1(m);
-  const float sum = rowSum(x, n, [&](S::V v) { return simdExpNonPositive(S::sub(v, max)); });
-  const float log = std::log(sum);
-  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - m) - log;
+template <bool Log> void computeRows(const float *x, float *y, int64_t n, int64_t rows) {
+  (Log ? rowMath().logSoftmax : rowMath().softmax)(x, y, n, rows);
 }
 
 void softmaxRow(const double *x, double *y, int64_t n) {
@@ -85,6 +57,10 @@ void logSoftmaxRow(const double *x, double *y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - max) - log;
 }
 
+template <bool Log> void computeRows(const double *x, double *y, int64_t n, int64_t rows) {
+  for (; rows > 0; --rows, x += n, y += n) (Log ? logSoftmaxRow : softmaxRow)(x, y, n);
+}
+
 template <class T, bool Log> class RowKernel : public RowFunctionKernel<T> {
 protected:
   RowFunction<T> Rows(const KernelContext &ctx) const override {
@@ -95,14 +71,7 @@ protected:
     f.size = n;
     f.inputs = {{"in", RowPart::kRow}};
     f.outputs = {{Log ? "prob" : "out", RowPart::kRow}};
-    f.run = [n](const RowArguments<T> &a) {
-      for (int64_t i = 0; i < a.count * n; i += n) {
-        if constexpr (Log)
-          logSoftmaxRow(a.x(0) + i, a.out[0] + i, n);
-        else
-          softmaxRow(a.x(0) + i, a.out[0] + i, n);
-      }
-    };
+    f.run = [n](const RowArguments<T> &a) { computeRows<Log>(a.x(0), a.out[0], n, a.count); };
     return f;
   }
 };

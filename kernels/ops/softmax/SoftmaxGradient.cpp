@@ -1,5 +1,6 @@
 // softmax_grad and log_softmax_grad over the last axis, and the gradient rules of both softmaxes.
 // SPDX-License-Identifier: Apache-2.0
+#include "RowMath.h"
 #include "SimdExp.h"
 #include "support/GradientSteps.h"
 #include "support/Operator.h"
@@ -40,32 +41,34 @@ std::function<void(OpRegistry &)> definition(const char *output, double lo, doub
   };
 }
 
+template <bool Log> void computeRows(const float *y, const float *dy, float *dx, int64_t n, int64_t rows) {
+  (Log ? rowMath().logSoftmaxGradient : rowMath().softmaxGradient)(y, dy, dx, n, rows);
+}
+
 /// The sum of the products of two rows.
-template <class T> T rowDot(const T *a, const T *b, int64_t n) {
-  using S = Simd<T>;
-  constexpr int W = S::kWidth;
+double rowDot(const double *a, const double *b, int64_t n) {
+  using S = Simd<double>;
   auto s0 = S::zero(), s1 = s0;
   int64_t i = 0;
-  for (; i + 2 * W <= n; i += 2 * W) {
+  for (; i + 8 <= n; i += 8) {
     s0 = S::fma(S::load(a + i), S::load(b + i), s0);
-    s1 = S::fma(S::load(a + i + W), S::load(b + i + W), s1);
+    s1 = S::fma(S::load(a + i + 4), S::load(b + i + 4), s1);
   }
-  T tail = 0;
+  double tail = 0;
   for (; i < n; ++i) tail += a[i] * b[i];
   return S::sum(S::add(s0, s1)) + tail;
 }
 
-void logRow(const float *y, const float *dy, float *dx, int64_t n, float sum) {
-  using S = Simd<float>;
-  const auto by = S::set1(sum);
-  for (int64_t i = 0; i < n; i += 8) {
-    const auto mask = S::mask(n - i);
-    const auto p = simdExp(S::load(y + i, mask));
-    S::store(dx + i, S::sub(S::load(dy + i, mask), S::mul(p, by)), mask);
+template <bool Log> void computeRows(const double *y, const double *dy, double *dx, int64_t n, int64_t rows) {
+  for (; rows > 0; --rows, y += n, dy += n, dx += n) {
+    if constexpr (Log) {
+      const double sum = rowSum(dy, n, [](Simd<double>::V v) { return v; });
+      for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - std::exp(y[i]) * sum;
+    } else {
+      const double sum = rowDot(y, dy, n);
+      for (int64_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - sum);
+    }
   }
-}
-void logRow(const double *y, const double *dy, double *dx, int64_t n, double sum) {
-  for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - std::exp(y[i]) * sum;
 }
 
 template <class T, bool Log> class RowGradKernel : public RowFunctionKernel<T> {
@@ -78,18 +81,7 @@ protected:
     f.size = n;
     f.inputs = {{Log ? "prob" : "y", RowPart::kRow}, {"dy", RowPart::kRow}};
     f.outputs = {{"dx", RowPart::kRow}};
-    f.run = [n](const RowArguments<T> &a) {
-      for (int64_t r = 0; r < a.count; ++r) {
-        const T *p = a.x(0) + r * n, *g = a.x(1) + r * n;
-        T *to = a.out[0] + r * n;
-        if constexpr (Log) {
-          logRow(p, g, to, n, rowSum(g, n, [](typename Simd<T>::V v) { return v; }));
-        } else {
-          const T sum = rowDot(p, g, n);
-          for (int64_t i = 0; i < n; ++i) to[i] = p[i] * (g[i] - sum);
-        }
-      }
-    };
+    f.run = [n](const RowArguments<T> &a) { computeRows<Log>(a.x(0), a.x(1), a.out[0], n, a.count); };
     return f;
   }
 };
