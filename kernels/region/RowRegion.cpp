@@ -15,6 +15,18 @@ namespace {
 constexpr int64_t kGrain = 16384; // elements of the rows that a thread takes at a time
 constexpr int64_t kMostRows = 4096;
 constexpr int32_t kNoSlot = -1;
+// Between calls of machine code the next tile is asked for: elements of a call, bytes that are far enough away for
+// memory and near enough for the second cache.
+constexpr int64_t kCallElements = 512, kLeastAhead = 4096, kMostAhead = 64 << 10;
+
+/// Asks for the lines of [from, from + bytes), which need not be there. Nothing is read.
+void askFor(const char *from, int64_t bytes, bool toWrite) {
+  for (int64_t at = 0; at < bytes; at += 64)
+    if (toWrite)
+      __builtin_prefetch(from + at, 1, 2);
+    else
+      __builtin_prefetch(from + at, 0, 2);
+}
 
 /// Where the values of a tile are. Slots are buffers of a tile's rows.
 struct Layout {
@@ -270,14 +282,34 @@ private:
           input.read == RowRead::kSingle ? 0 : size(input.value) * (input.read == RowRead::kEach ? 1 : r_.rowSize);
     }
     const int64_t pieces = stage.byRow ? t->rows : 1, n = stage.byRow ? r_.rowSize : t->rows * r_.rowSize;
-    for (int64_t row = 0; row < pieces; ++row) {
-      const void *from[kMaxRegionTensors];
-      void *to[kMaxRegionTensors];
-      for (size_t k = 0; k < stage.inputs.size(); ++k) from[k] = in[k] + row * inBytes[k];
-      for (size_t o = 0; o < stage.outputs.size(); ++o)
-        to[o] = const_cast<char *>(t->at[stage.outputs[o]]) + row * n * size(stage.outputs[o]);
-      runCode(code, part, from, to, n);
-    }
+    for (int64_t row = 0; row < pieces; ++row)
+      for (int64_t first = 0; first < n; first += kCallElements) {
+        const int64_t count = std::min(kCallElements, n - first);
+        const void *from[kMaxRegionTensors];
+        void *to[kMaxRegionTensors];
+        for (size_t k = 0; k < stage.inputs.size(); ++k) {
+          const bool isSingle = part.inputs[k].shape().elem_cnt() == 1;
+          const char *at = in[k] + row * inBytes[k] + (isSingle ? 0 : first * size(stage.inputs[k].value));
+          from[k] = at;
+          if (isInMemory(stage.inputs[k])) ask(*t, at, count, stage.inputs[k].value, false);
+        }
+        for (size_t o = 0; o < stage.outputs.size(); ++o) {
+          char *at = const_cast<char *>(t->at[stage.outputs[o]]) + (row * n + first) * size(stage.outputs[o]);
+          to[o] = at;
+          if (s_.layout.outputOf[stage.outputs[o]] >= 0) ask(*t, at, count, stage.outputs[o], true);
+        }
+        runCode(code, part, from, to, count);
+      }
+  }
+
+  /// Whether the elements of a row come from a tensor, and those of the next tile lie behind them.
+  bool isInMemory(const RowStage::Input &input) const {
+    return input.read == RowRead::kRows && input.value < r_.inputs.size() && !s_.core.inputs[input.value].isMoved;
+  }
+  /// Asks for what lies a tile behind `count` elements.
+  void ask(const Tile &t, const char *at, int64_t count, size_t value, bool toWrite) const {
+    const int64_t ahead = t.rows * r_.rowSize * size(value);
+    if (ahead <= kMostAhead) askFor(at + std::max(ahead, kLeastAhead), count * size(value), toWrite);
   }
 
   char *slot(const Tile &t, size_t value) const {
