@@ -272,8 +272,14 @@ std::vector<Row> chainOfSix(int64_t count, int threads, const std::string &name)
   return compare(name, graph + output(last), threads, "copy", [&] { return copyOf(count, threads); });
 }
 
-/// Ops over rows of f32[16384, 1024] with others around them, beside the loop that reads and writes as much.
+/// Ops over rows of f32[16384, 1024], alone or with others around them, beside the loop that reads and writes as much.
 constexpr int64_t kRows = 16384, kColumns = 1024;
+
+std::vector<Row> softmaxRows(int threads, const std::string &name) {
+  const std::string graph =
+      input("x", {kRows, kColumns}) + op("s", "softmax", {{"in", "x/out"}}, "out") + output("s/out_0");
+  return compare(name, graph, threads, "copy", [&] { return copyOf(kRows * kColumns, threads); });
+}
 
 std::vector<Row> softmaxChain(int threads, const std::string &name) {
   const std::string graph = input("x", {kRows, kColumns}) + input("mask", {kColumns}) +
@@ -284,14 +290,16 @@ std::vector<Row> softmaxChain(int threads, const std::string &name) {
   return compare(name, graph, threads, "copy", [&] { return copyOf(kRows * kColumns, threads); });
 }
 
-std::vector<Row> residualLayerNorm(int threads, const std::string &name) {
-  const std::string graph =
+/// layer_norm of a sum, and an activation of it.
+std::vector<Row> residualLayerNorm(bool activates, int threads, const std::string &name) {
+  const std::string norm =
       input("x", {kRows, kColumns}) + input("r", {kRows, kColumns}) + variable("g", {kColumns}) +
       variable("b", {kColumns}) + op("add", "broadcast_add", {{"x", "x/out"}, {"y", "r/out"}}, "z") +
       op("n", "layer_norm", {{"x", "add/z_0"}, {"gamma", "g/out"}, {"beta", "b/out"}}, "y mean inv_variance",
          attr("center", "at_bool: true") + attr("scale", "at_bool: true") + attr("begin_norm_axis", "at_int64: 1") +
-             attr("begin_params_axis", "at_int64: 1") + attr("epsilon", "at_double: 1e-5")) +
-      op("act", "silu", {{"in", "n/y_0"}}, "out") + output("act/out_0");
+             attr("begin_params_axis", "at_int64: 1") + attr("epsilon", "at_double: 1e-5"));
+  const std::string graph =
+      norm + (activates ? op("act", "silu", {{"in", "n/y_0"}}, "out") + output("act/out_0") : output("n/y_0"));
   return compare(name, graph, threads, "triad", [&] { return triadOf(kRows * kColumns, threads); });
 }
 
@@ -365,7 +373,10 @@ std::vector<Benchmark> libraryKernels() {
     add(std::string("chain_of_six_") + suffix,
         [count = count](int t, const std::string &row) { return chainOfSix(count, t, row); });
   add("softmax_chain_16M", softmaxChain);
-  add("residual_layer_norm_16M", residualLayerNorm);
+  add("softmax_16M", softmaxRows);
+  for (bool activates : {false, true})
+    add(activates ? "residual_layer_norm_silu_16M" : "residual_layer_norm_16M",
+        [=](int t, const std::string &row) { return residualLayerNorm(activates, t, row); });
   add("cross_entropy_16M", crossEntropy);
   add("add_16M", [](int t, const std::string &row) { return triad(int64_t{1} << 24, t, row); });
   return list;
