@@ -12,6 +12,8 @@ import unittest
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
+import messages as onnx  # noqa: E402
 from lost_work import BIN, FED, FORWARD, OPC, Scratch  # noqa: E402
 
 
@@ -58,6 +60,67 @@ class FilesOfARun(Scratch):
         self.assertRegex(done.stderr, r"error\[OPC0002\]: the output .* is (another file of this run|the input)")
         self.assertEqual({name: self.content(name) for name in kept}, before)
         return done.stderr
+
+    # The data files of an ONNX model are its own.
+
+    def model(self, name="m.onnx", data="w.bin"):
+        """y = x w, with w in a file beside it; a branch's tensor is in another one."""
+        weight = np.linspace(-1, 1, 12, dtype=np.float32)
+        weight.tofile(self.at(data))
+        weight[::-1].tofile(self.at("inner.bin"))
+        outer = onnx.external("w", (3, 4), location=data, offset=0, length=48)
+        inner = onnx.external("u", (3, 4), location="inner.bin")
+        yes = onnx.graph([onnx.node("MatMul", ["x", "u"], ["t"])], [], [onnx.value("t")]) + onnx.field(5, inner)
+        no = onnx.graph([onnx.node("MatMul", ["x", "w"], ["e"])], [], [onnx.value("e")])
+        graph = onnx.graph([onnx.node("If", ["c"], ["y"], "choice", then_branch=yes, else_branch=no)],
+                           [onnx.value("x", (2, 3)), onnx.value("c", (), 9)], [onnx.value("y")]) + onnx.field(5, outer)
+        with open(self.at(name), "wb") as f:
+            f.write(onnx.model(graph))
+        return weight.reshape(3, 4)
+
+    def test_the_data_of_a_model(self):
+        self.model()
+        kept = ("m.onnx", "w.bin", "inner.bin")
+        os.symlink(self.folder, self.at("again"))
+        given = ["--input", "x=rand", "--input", "c=1"]
+        os.mkdir(self.at("deep"))
+        for path in ("w.bin", "inner.bin", "again/w.bin", os.path.join(self.folder, ".", "w.bin")):
+            for command in (["compile", "m.onnx", "-o", path], ["compile", "m.onnx", "--emit", "mlir", "-o", path], ["compile", "m.onnx", "-o", "p.plan", "--reproducer", path],
+                            ["grad", "m.onnx", "--loss", "y", "-o", path], ["show", "m.onnx", "-o", path], ["diff", "m.onnx", "m.onnx", "-o", path],
+                            ["report", "m.onnx", "-o", path], ["run", "again/m.onnx", *given, "--output", f"y={path}"], ["run", "m.onnx", *given, "--trace", path],
+                            ["run", "m.onnx", *given, "--capture-stats", path]):
+                with self.subTest(command):
+                    said = self.refused([OPC, *command], *kept)
+                    self.assertIn("(the graph's tensors)", said)
+                    self.assertIn("give it another name", said)
+        self.assertFalse(os.path.exists(self.at("p.plan")))
+        self.refused([OPC, "debug", "reduce", "m.onnx", "--check", "opc show {}", "-o", "w.bin"], *kept)
+        # Other names are free, and what a model says of itself does not matter to a graph that is none.
+        for path in ("w.npy", "deep/w.bin", "y"):
+            done = subprocess.run([OPC, "run", "m.onnx", *given, "--output", f"y={path}"], cwd=self.folder, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_data_named_as_an_output(self):
+        """A tensor y in y.npy, which --outputs would replace, and shards of a model that is written beside itself."""
+        weight = self.model(data="y.npy")
+        given = ["--input", "x=f32[2,3]:1,2,3,4,5,6", "--input", "c=0"]
+        self.refused([OPC, "run", "m.onnx", *given, "--outputs", "."], "m.onnx", "y.npy")
+        with open(self.at("a.onnx"), "wb") as f:
+            large = np.linspace(-1, 1, 3 << 17, dtype=np.float32).reshape(3, 1 << 17)
+            f.write(onnx.model(onnx.graph([onnx.node("MatMul", ["x", "w"], ["y"])], [onnx.value("x", (2, 3))], [onnx.value("y")], [onnx.tensor("w", large)])))
+        compiled = subprocess.run([OPC, "compile", "a.onnx", "--emit", "onnx", "-o", "big.onnx"], cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(compiled.returncode, 0, compiled.stderr)
+        self.assertTrue(os.path.exists(self.at("big.onnx.data")), "large tensors lie beside the model")
+        os.replace(self.at("big.onnx"), self.at("b.onnx"))
+        np.savez(self.at("other.npz"), w=-large)
+        said = self.refused([OPC, "compile", "b.onnx", "--weights", "other.npz", "--emit", "onnx", "-o", "big.onnx"], "b.onnx", "big.onnx.data")
+        self.assertIn("the data beside -o", said)
+        self.refused([OPC, "quantize", "b.onnx", "--to", "int8-weights", "-o", "big.onnx"], "b.onnx", "big.onnx.data")
+        done = subprocess.run([OPC, "run", "b.onnx", given[0], given[1], "--outputs", "r.npz"], cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        x = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+        np.testing.assert_allclose(np.load(self.at("r.npz"))["y"], x @ large, rtol=1e-5, atol=1e-5)
+        self.assertEqual(weight.tobytes(), self.content("y.npy"))
 
     def test_training(self):
         forward = self.write("forward.pbtxt", FORWARD)

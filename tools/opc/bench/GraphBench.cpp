@@ -234,7 +234,8 @@ Status BenchOptions::check(const Invocation &invocation, const std::string &grap
   if (save.empty()) return Status::ok();
   if (save.size() < 5 || save.compare(save.size() - 5, 5, ".json") != 0)
     return usageError("--save writes JSON: its name ends in .json, and '" + save + "' does not");
-  return checkOutputPath(save, graph);
+  OPC_RETURN_IF_ERROR(checkOutputPath(save, graph));
+  return run.filesRead(invocation).writes(save, "--save");
 }
 
 Outcome<int> benchGraph(Invocation &invocation, BenchOptions &options) { return Bench(invocation, options).run(); }

@@ -329,7 +329,7 @@ private:
     for (const std::string &path : {calibrate_, simulateTrace_, reproducer_, trace_, modelFlags_.weightsOut()})
       if (!path.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(path, graph));
     FileUse files;
-    files.reads(graph, "the graph");
+    files.readsGraph(graph, "the graph");
     files.reads(simulate_, "--simulate");
     files.reads(mesh_.clusterFile(), "--cluster");
     files.readsSettings(invocation);

@@ -5,6 +5,7 @@
 #include "DiffDrawing.h"
 #include "FactsInput.h"
 #include "FileBytes.h"
+#include "FileUse.h"
 #include "LockFile.h"
 #include "MeshFlags.h"
 #include "ModelExplorer.h"
@@ -78,6 +79,11 @@ public:
     if (as_ == "model-explorer" && (output_.empty() || output_ == "-"))
       return usageError("the graphs and which node is which are two files",
                         "give -o FILE.json; the second is beside it");
+    if (!output_.empty() && output_ != "-") {
+      FileUse files; // no output replaces what is read
+      for (const std::string &graph : positional) files.readsGraph(graph, "the graph");
+      OPC_RETURN_IF_ERROR(files.writes(output_, "-o"));
+    }
     OPC_ASSIGN_OR_RETURN(GraphInput inputA, readGraphOrRevision(positional[0]));
     OPC_ASSIGN_OR_RETURN(GraphInput inputB, readGraphOrRevision(positional[1]));
     OPC_ASSIGN_OR_RETURN(Sides sides, read(invocation, std::move(inputA), std::move(inputB)));

@@ -126,7 +126,7 @@ private:
     OPC_RETURN_IF_ERROR(checkOutputPath(output_, graph));
     if (!modelFlags_.weightsOut().empty()) OPC_RETURN_IF_ERROR(checkOutputPath(modelFlags_.weightsOut(), graph));
     FileUse files;
-    files.reads(graph, "the graph");
+    files.readsGraph(graph, "the graph");
     files.readsSettings(invocation);
     OPC_RETURN_IF_ERROR(files.writes(output_, "-o"));
     return files.writes(modelFlags_.weightsOut(), "--weights-out");

@@ -4,6 +4,7 @@
 
 #include "FactsInput.h"
 #include "FileBytes.h"
+#include "FileUse.h"
 #include "GraphReport.h"
 #include "NumberText.h"
 
@@ -32,6 +33,9 @@ public:
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     if (output_.empty()) return usageError("opc report needs -o", "give -o FILE.html, or -o - for standard output");
     if (invocation.flags().json) return usageError("a report is a page and no JSON", "opc show GRAPH --json");
+    FileUse files; // no output replaces what is read
+    files.readsGraph(positional[0], "the graph");
+    OPC_RETURN_IF_ERROR(files.writes(output_, "-o"));
     OPC_ASSIGN_OR_RETURN(GraphInput input, readGraphOrRevision(positional[0]));
     FactsRequest request;
     request.withPlan = true;

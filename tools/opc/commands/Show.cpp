@@ -7,6 +7,7 @@
 #include "CsvOutput.h"
 #include "FactsInput.h"
 #include "FileBytes.h"
+#include "FileUse.h"
 #include "FusionReport.h"
 #include "GraphDrawing.h"
 #include "GraphReport.h"
@@ -206,6 +207,8 @@ public:
 
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     OPC_RETURN_IF_ERROR(checkFlags(invocation));
+    graph_ = positional[0];
+    OPC_RETURN_IF_ERROR(checkFile(output_, "-o"));
     CompileOptions options;
     options.wanted = until_;
     OPC_ASSIGN_OR_RETURN(
@@ -331,6 +334,20 @@ private:
     return Status::ok();
   }
 
+  /// The second file beside -o: that of what does not go into the first one.
+  std::string secondPath(const std::string &ending) const {
+    std::filesystem::path second = output_;
+    second.replace_extension(ending + second.extension().string());
+    return second.string();
+  }
+
+  /// No output replaces what is read.
+  Status checkFile(const std::string &path, const std::string &option) const {
+    FileUse files;
+    files.readsGraph(graph_, "the graph");
+    return path == "-" ? Status::ok() : files.writes(path, option);
+  }
+
   Outcome<int> write(Invocation &invocation, const std::string &text) const {
     if (output_.empty() || output_ == "-") {
       if (isDrawing())
@@ -352,21 +369,21 @@ private:
     if (hasBackwardPart(facts)) {
       if (isStream)
         return usageError("forward and backward ops are two files", "give -o FILE.onnx; the second is beside it");
-      std::filesystem::path second = output_;
-      second.replace_extension(".backward" + second.extension().string());
-      OPC_RETURN_IF_ERROR(writeFileAtomically(second.string(), onnxModel(facts, name, OnnxPart::kBackward)));
-      invocation.note("backward ops and updates are in " + second.string());
+      const std::string second = secondPath(".backward");
+      OPC_RETURN_IF_ERROR(checkFile(second, "the file beside -o"));
+      OPC_RETURN_IF_ERROR(writeFileAtomically(second, onnxModel(facts, name, OnnxPart::kBackward)));
+      invocation.note("backward ops and updates are in " + second);
     }
     return write(invocation, forward);
   }
 
   /// What colours the nodes in Model Explorer: a file for each measure.
   Outcome<int> writeCosts(Invocation &invocation, const GraphFacts &facts, const std::string &name) const {
-    std::filesystem::path second = output_;
-    second.replace_extension(".bytes" + second.extension().string());
+    const std::string second = secondPath(".bytes");
+    OPC_RETURN_IF_ERROR(checkFile(second, "the file beside -o"));
     const Json bytes = modelExplorerCosts(facts, name, &GraphOp::bytes, "bytes");
-    OPC_RETURN_IF_ERROR(writeFileAtomically(second.string(), jsonText(bytes)));
-    invocation.note("bytes are in " + second.string());
+    OPC_RETURN_IF_ERROR(writeFileAtomically(second, jsonText(bytes)));
+    invocation.note("bytes are in " + second);
     return write(invocation, jsonText(modelExplorerCosts(facts, name, &GraphOp::flops, "operations")));
   }
 
@@ -432,7 +449,7 @@ private:
     return document[what_ == "summary" || what_ == "cost" ? "ops" : what_];
   }
 
-  std::string what_ = "summary", as_ = "text", output_;
+  std::string what_ = "summary", as_ = "text", output_, graph_;
   std::optional<std::string> op_, around_, paths_;
   std::optional<int64_t> depth_;
   std::vector<std::string> shapes_, until_;

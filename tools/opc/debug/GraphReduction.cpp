@@ -3,6 +3,7 @@
 #include "GraphReduction.h"
 
 #include "FileBytes.h"
+#include "FileUse.h"
 #include "GraphInput.h"
 #include "GraphOutput.h"
 #include "JsonOutput.h"
@@ -172,7 +173,10 @@ Status ReductionOptions::check(const std::string &graph) const {
     return usageError("the command of --check has no {}, which stands for the path of the graph",
                       "--check 'opc run {} --fill rand'");
   if (output == "-") return usageError("the small graph goes to a file, not to standard output");
-  return checkOutputPath(output, graph);
+  OPC_RETURN_IF_ERROR(checkOutputPath(output, graph));
+  FileUse files;
+  files.readsGraph(graph, "the graph");
+  return files.writes(output, "-o");
 }
 
 Outcome<int> reduceGraph(Invocation &invocation, const ReductionOptions &options, const std::string &graph) {

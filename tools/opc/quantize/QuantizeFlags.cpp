@@ -8,11 +8,7 @@
 #include "OutputFiles.h"
 #include "ShapeFlags.h"
 
-#include <filesystem>
-
 namespace opc::cli {
-
-namespace fs = std::filesystem;
 
 std::vector<Option> QuantizeFlags::options() {
   std::vector<Option> all = {
@@ -80,21 +76,12 @@ Status QuantizeFlags::read(const std::string &graph, bool json) {
 Status QuantizeFlags::checkFiles(const Invocation &invocation, const GraphInput &input) const {
   if (output.empty()) return Status::ok();
   FileUse files;
-  files.reads(input.path, "the graph");
+  files.readsGraph(input.path, "the graph");
   files.readsSettings(invocation);
   files.readsValues(values);
   for (const DataSet &d : dataSets) files.readsSpec("@" + d.file, "--calibrate");
-  const std::string data = OnnxOutput::dataPath(output);
-  // The files of an ONNX model's tensors lie below its folder, and it has their names.
-  for (const std::string &path : {output, data}) {
-    std::error_code error;
-    const fs::path folder = fs::weakly_canonical(input.path, error).parent_path();
-    const std::string name = fs::weakly_canonical(path, error).lexically_relative(folder).string();
-    const bool isNamed = input.isModel && !name.empty() && input.bytes.view().find(name) != std::string_view::npos;
-    if (isNamed && fs::exists(path, error)) files.reads(path, "the graph's tensors");
-  }
   OPC_RETURN_IF_ERROR(files.writes(output, "-o"));
-  return files.writes(data, "the data beside -o");
+  return files.writes(OnnxOutput::dataPath(output), "the data beside -o");
 }
 
 } // namespace opc::cli

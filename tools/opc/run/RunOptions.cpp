@@ -189,7 +189,7 @@ SessionOptions RunOptions::session(const Invocation &invocation, bool onRanks) c
 
 FileUse RunOptions::filesRead(const Invocation &invocation) const {
   FileUse files;
-  files.reads(graph, "the graph");
+  files.readsGraph(graph, "the graph");
   files.readsValues(values);
   expect.addFiles(&files);
   cut.addFiles(&files);
@@ -197,7 +197,7 @@ FileUse RunOptions::filesRead(const Invocation &invocation) const {
     for (const DataSet &d : *sets)
       files.readsSpec("@" + d.file, sets == &training.dataSets ? "--feed-dataset" : "--validate");
   files.reads(training.resume, "--resume");
-  files.reads(training.validationGraph, "--validate-graph");
+  files.readsGraph(training.validationGraph, "--validate-graph");
   files.reads(ranks.clusterFile(), "--cluster");
   files.readsSettings(invocation);
   return files;

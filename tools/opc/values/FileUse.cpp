@@ -4,6 +4,7 @@
 
 #include "Invocation.h"
 #include "JsonOutput.h"
+#include "ModelData.h"
 #include "PluginOverrides.h"
 #include "WriteFailure.h"
 
@@ -61,6 +62,11 @@ void FileUse::reads(const std::string &path, const std::string &option) {
     if (item.value().is_string()) shards.insert(item.value().get<std::string>());
   for (const std::string &shard : shards)
     files_.push_back(fileAt((fs::path(path).parent_path() / shard).string(), option));
+}
+
+void FileUse::readsGraph(const std::string &path, const std::string &option) {
+  reads(path, option);
+  for (const std::string &data : modelDataFiles(path)) files_.push_back(fileAt(data, option + "'s tensors"));
 }
 
 void FileUse::readsSettings(const Invocation &invocation) {

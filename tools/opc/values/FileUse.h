@@ -21,6 +21,8 @@ public:
   void readsSettings(const Invocation &invocation);
   /// A file, or a directory of tensors, or a .safetensors.index.json with its shards. `option` is named in errors.
   void reads(const std::string &path, const std::string &option);
+  /// A graph, with the files that hold the tensors of an ONNX model.
+  void readsGraph(const std::string &path, const std::string &option);
   /// The file of a specification, if it names one: "@FILE[:KEY]".
   void readsSpec(const std::string &spec, const std::string &option);
   /// "NAME=SPEC" flags and an archive.
