@@ -303,6 +303,44 @@ std::vector<Row> residualLayerNorm(bool activates, int threads, const std::strin
   return compare(name, graph, threads, "triad", [&] { return triadOf(kRows * kColumns, threads); });
 }
 
+/// A loop that reads one or two f32 tensors of these rows and adds up what it finds.
+std::function<void()> readsOf(bool two, int threads) {
+  struct Arrays {
+    std::vector<float> a, b, sums;
+  };
+  const auto n = static_cast<size_t>(kRows * kColumns);
+  auto all = std::make_shared<Arrays>(
+      Arrays{std::vector<float>(n, 1.0f), std::vector<float>(two ? n : 0, 2.0f), std::vector<float>(kRows)});
+  return [all, two, threads] {
+    inParallel(threads, kRows, [&](int64_t begin, int64_t end) {
+      const float *a = all->a.data(), *b = two ? all->b.data() : a;
+      float sums[64] = {};
+      for (int64_t i = begin * kColumns; i < end * kColumns; i += 64)
+        for (int64_t k = 0; k < 64; ++k) sums[k] += a[i + k] * b[i + k];
+      for (float sum : sums) all->sums[static_cast<size_t>(begin)] += sum;
+    });
+  };
+}
+
+/// The gradients of gamma and beta.
+std::vector<Row> normParameters(int threads, const std::string &name) {
+  const std::string graph =
+      input("dy", {kRows, kColumns}) + input("x", {kRows, kColumns}) + input("m", {kRows}) + input("v", {kRows}) +
+      op("g", "layer_norm_param_grad", {{"dy", "dy/out"}, {"x", "x/out"}, {"mean", "m/out"}, {"inv_variance", "v/out"}},
+         "gamma_diff beta_diff", attr("begin_params_axis", "at_int64: 1")) +
+      output("g/gamma_diff_0") + output("g/beta_diff_0", "beta");
+  return compare(name, graph, threads, "reads", [&] { return readsOf(true, threads); });
+}
+
+/// The gradient of a bias.
+std::vector<Row> columnSums(int threads, const std::string &name) {
+  const std::string graph = input("x", {kRows, kColumns}) +
+                            op("s", "reduce_sum", {{"input_tensor", "x/out"}}, "output_tensor",
+                               attr("axis", "at_list_int32 { val: 0 }") + attr("keepdims", "at_bool: false")) +
+                            output("s/output_tensor_0");
+  return compare(name, graph, threads, "reads", [&] { return readsOf(false, threads); });
+}
+
 /// Forward and backward; the probabilities are nowhere in memory.
 std::vector<Row> crossEntropy(int threads, const std::string &name) {
   const std::string graph =
@@ -378,6 +416,8 @@ std::vector<Benchmark> libraryKernels() {
     add(activates ? "residual_layer_norm_silu_16M" : "residual_layer_norm_16M",
         [=](int t, const std::string &row) { return residualLayerNorm(activates, t, row); });
   add("cross_entropy_16M", crossEntropy);
+  add("layer_norm_param_grad_16M", normParameters);
+  add("column_sums_16M", columnSums);
   add("add_16M", [](int t, const std::string &row) { return triad(int64_t{1} << 24, t, row); });
   return list;
 }

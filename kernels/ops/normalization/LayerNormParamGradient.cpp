@@ -1,5 +1,6 @@
 // layer_norm_param_grad and rms_norm_param_grad, and their gradient rules.
 // SPDX-License-Identifier: Apache-2.0
+#include "RowMath.h"
 #include "normalization/RowsGradients.h"
 
 namespace opc::ops::norm {
@@ -38,25 +39,28 @@ Maybe<void> rmsSignatures(SbpContext *ctx) {
   return signatures(ctx, lead, lead);
 }
 
-/// Sums of `width` neighbouring parameters over rows of n elements, parameter j of row r at dy[r * n + j]: in T over a
-/// few rows, which the vectors do, and in f64 over these.
-template <class T>
-void sumRows(const T *dy, const T *x, const T *means, const T *inverses, int64_t rows, int64_t n, int64_t width,
-             double *gammas, double *betas) {
-  constexpr int64_t kRows = 16, kBlock = 64;
+constexpr int64_t kBlock = RowMath::kMostColumns; // parameters side by side
+
+/// Sums of `width` neighbouring parameters over rows of n elements, parameter j of row r at dy[r * n + j].
+void sumRows(const float *dy, const float *x, const float *means, const float *inverses, int64_t rows, int64_t n,
+             int64_t width, double *gammas, double *betas) {
+  rowMath().parameterSums(dy, x, means, inverses, rows, n, width, gammas, betas);
+}
+void sumRows(const double *dy, const double *x, const double *means, const double *inverses, int64_t rows, int64_t n,
+             int64_t width, double *gammas, double *betas) {
+  constexpr int64_t kRows = 16;
   for (int64_t r0 = 0; r0 < rows; r0 += kRows) {
-    T gamma[kBlock] = {}, beta[kBlock] = {};
+    double gamma[kBlock] = {}, beta[kBlock] = {};
     for (int64_t r = r0; r < std::min(rows, r0 + kRows); ++r) {
-      const T *d = dy + r * n, *v = x + r * n;
-      const T mean = means ? means[r] : T(0), inverse = inverses[r];
+      const double *d = dy + r * n, *v = x + r * n, mean = means ? means[r] : 0, inverse = inverses[r];
       for (int64_t j = 0; j < width; ++j) {
         gamma[j] += d[j] * ((v[j] - mean) * inverse);
         beta[j] += d[j];
       }
     }
     for (int64_t j = 0; j < width; ++j) {
-      gammas[j] += static_cast<double>(gamma[j]);
-      betas[j] += static_cast<double>(beta[j]);
+      gammas[j] += gamma[j];
+      betas[j] += beta[j];
     }
   }
 }
@@ -65,10 +69,11 @@ void sumRows(const T *dy, const T *x, const T *means, const T *inverses, int64_t
 template <class T>
 void parameterGradients(DeviceCtx *d, const T *dy, const T *x, const T *means, const T *inverses, T *gammaDiff,
                         T *betaDiff, int64_t elements, int64_t n, int64_t period) {
-  constexpr int64_t kBlock = 64; // parameters side by side
-  d->parallelFor(period, kBlock, [&](int64_t begin, int64_t end) {
-    for (int64_t j0 = begin; j0 < end; j0 += kBlock) {
-      const int64_t width = std::min(kBlock, end - j0);
+  constexpr int64_t kGrain = 64, kInRow = 64; // parameters of a thread; those that lie in one row where rows are short
+  const int64_t block = period == n ? kBlock : kInRow;
+  d->parallelFor(period, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t j0 = begin; j0 < end; j0 += block) {
+      const int64_t width = std::min(block, end - j0);
       double gammas[kBlock] = {}, betas[kBlock] = {};
       if (period == n) sumRows(dy + j0, x + j0, means, inverses, elements / n, n, width, gammas, betas);
       for (int64_t base = j0; period != n && base < elements; base += period) {
