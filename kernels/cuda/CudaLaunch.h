@@ -43,6 +43,8 @@ public:
     void *pointers[] = {&args..., nullptr};
     launch(kernel, grid, block, sharedBytes, pointers);
   }
+  /// The device's compute capability, 80 for 8.0: kernels of later ones than 7.5 are for those that have it.
+  virtual int capability() const = 0;
   /// Between two places of the device's memory, which do not overlap.
   virtual void copy(void *to, const void *from, size_t bytes) = 0;
   virtual void fill(void *to, unsigned char byte, size_t bytes) = 0;

@@ -157,6 +157,42 @@ class DeviceKernels(unittest.TestCase):
                         attr("data_format", layouts[0]) + attr("weight_format", layouts[1]) + attr("activation", "relu") + 'attr { key: "epsilon" value { at_float: 1e-5 } }')
         self.compare(CLOSE["f32"] * 4)
 
+    def products(self, kind, batch, m, n, k):
+        """Both factors as they are and transposed, a multiple added to something, and sizes that no access of 16 bytes divides."""
+        for number, (left, right) in enumerate(((False, False), (True, False), (False, True), (True, True))):
+            a, b = (k, m) if left else (m, k), (n, k) if right else (k, n)
+            inputs = {"a": self.tensor((*batch, *a), kind), "b": self.tensor((*batch, *b), kind)}
+            if number % 2:
+                inputs["_add_to_output"] = self.tensor((*batch, m, n), kind)
+            self.op("batch_matmul" if batch else "matmul", inputs, ["out"],
+                    attr("transpose_a", left) + attr("transpose_b", right) + doubles(alpha=1 if number < 2 else 0.5))
+
+    def test_product_tiles(self):
+        """Tiles of 64 x 64 sums, with and without accesses of 16 bytes."""
+        for kind, m, n, k in (("f32", 66, 132, 24), ("f32", 65, 67, 19), ("f64", 66, 68, 18), ("i32", 65, 67, 19), ("bf16", 66, 68, 17), ("f16", 65, 68, 16)):
+            with self.subTest((kind, m, n, k)):
+                self.ops, self.outputs, self.inputs = [], [], {}
+                if kind == "i32":
+                    self.op("batch_matmul", {"a": self.tensor((16, m, k), kind, self.random.integers(-99, 99, (16, m, k))),
+                                             "b": self.tensor((16, k, n), kind, self.random.integers(-99, 99, (16, k, n)))}, ["out"])
+                else:
+                    self.products(kind, (16,), m, n, k)
+                self.compare(CLOSE.get(kind, 0), sim="policy=late,cc=75")
+
+    def test_wide_product_tiles(self):
+        """Tiles of 128 x 128 sums."""
+        self.products("f32", (16,), 130, 260, 11)
+        self.compare(CLOSE["f32"])
+
+    def test_matrix_units(self):
+        """16-bit floats on GPUs from 8.0 on; the last sizes take tiles of 128 x 128 sums."""
+        for kind in ("f16", "bf16"):
+            for batch, m, n, k in (((), 66, 72, 40), ((), 67, 69, 35), ((3,), 32, 32, 64), ((), 64, 136, 0), ((16,), 130, 264, 40), ((16,), 131, 259, 33)):
+                with self.subTest((kind, batch, m, n, k)):
+                    self.ops, self.outputs, self.inputs = [], [], {}
+                    self.products(kind, batch, m, n, k)
+                    self.compare(CLOSE[kind])
+
     def test_integers(self):
         """Products and convolutions of 8-bit integers of more than one tile, and the range of more than one block; to the bit."""
         draw = self.random.integers

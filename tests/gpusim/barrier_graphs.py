@@ -65,6 +65,20 @@ def convolutions():
     return g
 
 
+def products():
+    """Two pieces of each sum, and 64 tiles: those of 64 x 64 and of 128 x 128 sums."""
+    g = Graph()
+    for kind, batch, side, depth in (("f32", 64, 33, 20), ("f64", 64, 33, 20), ("i32", 64, 33, 20), ("f32", 64, 65, 10),
+                                     ("f16", 3, 33, 40), ("bf16", 3, 33, 40), ("f16", 64, 65, 40), ("bf16", 64, 65, 40)):
+        shapes = (batch, side, depth), (batch, depth, side)
+        if kind == "i32":
+            a, b = (g.input(f"i{n}", np.random.default_rng(n).integers(-99, 99, shape, dtype=np.int32)) for n, shape in enumerate(shapes))
+        else:
+            a, b = (g.tensor(kind, *shape) for shape in shapes)
+        g.one("batch_matmul", {"a": a, "b": b}, ("out",))
+    return g
+
+
 def fused_convolution():
     g = Graph()
     for layout in ("channels_last", "channels_first"):
@@ -108,7 +122,7 @@ def parameters():
 
 
 GRAPHS = {"attention": lambda: attention(False), "attention_grad": lambda: attention(True), "convolutions": convolutions,
-          "fused_convolution": fused_convolution, "recurrent": recurrent, "scattered_maxima": scattered_maxima, "parameters": parameters}
+          "products": products, "fused_convolution": fused_convolution, "recurrent": recurrent, "scattered_maxima": scattered_maxima, "parameters": parameters}
 
 
 def run(name, sim):

@@ -19,7 +19,7 @@ def modules():
     """Paths of the PTX, without what is left over from sources that are gone."""
     folder = os.path.join(BUILD, "kernels", "cuda", "code")
     made = glob.glob(os.path.join(folder, "*.cu")) + glob.glob(os.path.join(SOURCE, "kernels", "ops", "*", "*.cu"))
-    paths = [os.path.join(folder, os.path.splitext(os.path.basename(source))[0] + ".ptx") for source in made]
+    paths = [os.path.join(folder, os.path.basename(source).split(".")[0] + ".ptx") for source in made]
     return sorted(path for path in paths if os.path.exists(path))
 
 
@@ -36,7 +36,7 @@ def lines(path):
 def operators(of_modules):
     """Ops with a GPU kernel whose device code is in a folder of one of these modules (names without a suffix)."""
     folders = {os.path.relpath(os.path.dirname(path), SOURCE) for path in glob.glob(os.path.join(SOURCE, "kernels", "ops", "*", "*.cu"))
-               if os.path.splitext(os.path.basename(path))[0] in of_modules}
+               if os.path.basename(path).split(".")[0] in of_modules}
     ops = json.loads(subprocess.run([OPC, "ops", "--json"], capture_output=True, text=True).stdout)["ops"]
     return [op["name"] for op in ops if any(k["device"] == "gpu" and os.path.dirname(k["source"]) in folders for k in op["kernels"])]
 

@@ -60,6 +60,12 @@ def assembled(ptxas, path, arch):
     return {name: (max(int(stores), int(loads)), int(registers)) for name, _, _, stores, loads, registers in found}
 
 
+def least(path):
+    """The compute capability that a module is for, and later ones."""
+    with open(path, encoding="utf-8") as f:
+        return int(re.search(r"^\.target sm_(\d+)", f.read(), re.M)[1])
+
+
 def listed():
     """A line: KERNEL ARCH... | reason."""
     found = {}
@@ -75,7 +81,7 @@ def listed():
 def all_kernels(archs):
     """[(kernel, arch, bytes spilled, registers, threads of a block)]"""
     ptxas = find_ptxas()
-    jobs = [(path, arch) for arch in archs for path in sorted(modules(), key=os.path.getsize, reverse=True)]
+    jobs = [(path, arch) for arch in archs for path in sorted(modules(), key=os.path.getsize, reverse=True) if int(arch) >= least(path)]
     with ThreadPoolExecutor(2) as pool:
         results = pool.map(lambda job: assembled(ptxas, *job), jobs)
     rows = []

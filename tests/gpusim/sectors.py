@@ -46,6 +46,17 @@ def matmul(g, x, **attrs):
     return g.op("op", "matmul", {"a": g.input("x", x), "b": g.input("z", x.copy())}, ("out",), **attrs)
 
 
+def stack(m, transposed):
+    """64 products of m x 16 and 16 x m: one tile each of the larger kinds."""
+    lies = {"transpose_a": "at_bool: true", "transpose_b": "at_bool: true"} if transposed else {}
+
+    def add(g, x):
+        a, b = (64, 16, m) if transposed else (64, m, 16), (64, m, 16) if transposed else (64, 16, m)
+        return g.op("op", "batch_matmul", {"a": g.input("x", np.resize(x, a)), "b": g.input("z", np.resize(x, b))}, ("out",), **lies)
+
+    return add
+
+
 NORM = {"begin_norm_axis": "at_int64: 1", "begin_params_axis": "at_int64: 1", "epsilon": "at_double: 1e-5"}
 # name: (shape, adds the op to a graph)
 INSTANCES = {
@@ -68,6 +79,10 @@ INSTANCES = {
     "matmul": ((64, 64), matmul),
     "matmul of a transposed": ((64, 64), lambda g, x: matmul(g, x, transpose_a="at_bool: true")),
     "matmul by a transposed": ((64, 64), lambda g, x: matmul(g, x, transpose_b="at_bool: true")),
+    "batch_matmul in tiles": ((64, 64), stack(64, False)),
+    "batch_matmul of transposed in tiles": ((64, 64), stack(64, True)),
+    "batch_matmul in wide tiles": ((64, 64), stack(128, False)),
+    "batch_matmul of transposed in wide tiles": ((64, 64), stack(128, True)),
 }
 
 

@@ -12,7 +12,9 @@ struct MatmulArguments {
   int64_t m, n, k, batches;
   double alpha;
   int32_t transA, transB;
-  int32_t rank, unused; // of the batch
+  int32_t rank; // of the batch
+  // Lines of memory begin where accesses of 16 bytes may, and hold whole ones: of a, of b, of out and add.
+  int32_t wideA, wideB, wideOut;
   int64_t dims[20], stepA[20], stepB[20];
 };
 

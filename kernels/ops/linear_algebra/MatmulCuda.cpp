@@ -19,14 +19,42 @@ void batchSteps(const Shape &operand, const Shape &out, int64_t *steps) {
   }
 }
 
-std::unique_ptr<BoundKernel> bindProductOnGpu(KernelBindContext *ctx, DataType type, const MatmulArguments &p) {
-  const auto kernel = cuda::CudaLaunch::of(ctx->device_ctx()).function(kernelOf("matmul", type));
-  auto tiles = [](int64_t n, int64_t limit) {
-    return static_cast<uint32_t>(std::clamp<int64_t>((n + 15) / 16, 1, limit));
+bool beginsWhole(const void *at) { return reinterpret_cast<uintptr_t>(at) % 16 == 0; }
+
+/// How a product is computed: the kernel's name without its type, and the side of its tiles.
+struct Tiling {
+  const char *kernel;
+  int64_t side;
+};
+/// Large tiles read least, where there are enough of them for a GPU's multiprocessors; all of the same type add up in
+/// the same order, but for the matrix units. These are for 16-bit floats, whose products they add up in f32.
+Tiling tilingOf(const MatmulArguments &p, DataType type, int capability) {
+  constexpr int64_t kEnough = 64;
+  // Enough of them, and most of each used.
+  auto fits = [&](int64_t side) {
+    const int64_t across = std::min((p.n + side - 1) / side, kEnough) * std::min(p.batches, kEnough);
+    return p.m > side / 2 && p.n > side / 2 && (p.m + side - 1) / side * across >= kEnough;
   };
-  const cuda::Dim3 grid{tiles(p.n, INT32_MAX), tiles(p.m, 65535),
-                        static_cast<uint32_t>(std::clamp<int64_t>(p.batches, 1, 65535))};
-  return bindTask([=](DeviceCtx *dev) { cuda::CudaLaunch::of(dev).run(kernel, grid, {16, 16, 1}, 0, p); });
+  if ((type == DataType::kFloat16 || type == DataType::kBFloat16) && capability >= 80) {
+    if (fits(128)) return {"matmul_units_wide", 128};
+    if (p.m >= 32 && p.n >= 32) return {"matmul_units", 64};
+  }
+  if (type == DataType::kFloat && fits(128)) return {"matmul_wide_tiles", 128};
+  return fits(64) ? Tiling{"matmul_tiles", 64} : Tiling{"matmul", 16};
+}
+
+std::unique_ptr<BoundKernel> bindProductOnGpu(KernelBindContext *ctx, DataType type, MatmulArguments p) {
+  cuda::CudaLaunch &launch = cuda::CudaLaunch::of(ctx->device_ctx());
+  const int64_t whole = 16 / static_cast<int64_t>(GetSizeOfDataType(type));
+  p.wideA = beginsWhole(p.a) && (p.transA ? p.m : p.k) % whole == 0;
+  p.wideB = beginsWhole(p.b) && (p.transB ? p.k : p.n) % whole == 0;
+  p.wideOut = beginsWhole(p.out) && beginsWhole(p.add) && p.n % 4 == 0;
+  const Tiling tiling = tilingOf(p, type, launch.capability());
+  const auto kernel = launch.function(kernelOf(tiling.kernel, type));
+  auto tiles = [&](int64_t n) { return (n + tiling.side - 1) / tiling.side; };
+  const int64_t blocks = std::clamp<int64_t>(tiles(p.n) * tiles(p.m) * p.batches, 1, INT32_MAX);
+  const cuda::Dim3 grid{static_cast<uint32_t>(blocks), 1, 1};
+  return bindTask([=](DeviceCtx *dev) { cuda::CudaLaunch::of(dev).run(kernel, grid, {256, 1, 1}, 0, p); });
 }
 
 template <class T> class MatmulCuda final : public BindingKernel {

@@ -36,7 +36,7 @@ private:
   DeviceCtx context_{DeviceType::kInvalidDevice, 1, nullptr};
 };
 
-int capability(const CudaDriver &driver, cuda::CuDevice device) {
+int capabilityOf(const CudaDriver &driver, cuda::CuDevice device) {
   int major = 0, minor = 0;
   if (driver.deviceGetAttribute(&major, kCapabilityMajor, device) != cuda::kSuccess) return 0;
   if (driver.deviceGetAttribute(&minor, kCapabilityMinor, device) != cuda::kSuccess) return 0;
@@ -57,7 +57,7 @@ Result<std::unique_ptr<Device>> CudaDevice::open(const std::string &name, bool i
                               : "devices are counted from 0; CUDA_VISIBLE_DEVICES hides some");
   std::unique_ptr<CudaDevice> device(new CudaDevice(*driver, name));
   OPC_RETURN_IF_ERROR(driver->check(driver->deviceGet(&device->device_, ordinal), "opening " + name));
-  const int has = capability(*driver, device->device_);
+  const int has = device->capability_ = capabilityOf(*driver, device->device_);
   if (has < kLeastCapability)
     return Status(StatusCode::kUnsupported, "OPC0630",
                   "the GPU of " + name + " has compute capability " + capabilityText(has) +
@@ -200,7 +200,7 @@ Result<std::vector<CudaDeviceFacts>> cudaDevices(bool isSimulator) {
     CudaDeviceFacts facts;
     if (driver->deviceGetName(name, sizeof name, device) == cuda::kSuccess) facts.name = name;
     if (driver->deviceTotalMem(&facts.memory, device) != cuda::kSuccess) facts.memory = 0;
-    facts.capability = capabilityText(capability(*driver, device));
+    facts.capability = capabilityText(capabilityOf(*driver, device));
     found.push_back(std::move(facts));
   }
   return found;

@@ -34,6 +34,8 @@ public:
   bool isPinned(const void *address) const;
 
   const cuda::CudaDriver &driver() const { return driver_; }
+  /// Its compute capability, 80 for 8.0.
+  int capability() const { return capability_; }
   /// Makes the device current in the calling thread.
   Status enter() const;
   /// A kernel of this build's device code; its module is loaded when it is asked for first.
@@ -50,6 +52,7 @@ private:
   const cuda::CudaDriver &driver_;
   std::string name_;
   cuda::CuDevice device_ = 0;
+  int capability_ = 0;
   CUctx_st *context_ = nullptr;
   std::mutex modulesMutex_; // lanes bind their kernels one after the other, sessions do not
   std::map<int, CUmod_st *> modules_;

@@ -195,6 +195,8 @@ opc::cuda::CudaFunction CudaStream::Executor::function(const std::string &name) 
   return opc::cuda::CudaFunction(*found);
 }
 
+int CudaStream::Executor::capability() const { return device_.capability(); }
+
 void CudaStream::Executor::launch(opc::cuda::CudaFunction kernel, opc::cuda::Dim3 grid, opc::cuda::Dim3 block,
                                   uint32_t sharedBytes, void **arguments) {
   require(device_.driver().launchKernel(static_cast<CUfunc_st *>(kernel.handle()), grid.x, grid.y, grid.z, block.x,

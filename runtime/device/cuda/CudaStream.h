@@ -60,6 +60,7 @@ private:
     opc::cuda::CudaFunction function(const std::string &name) override;
     void launch(opc::cuda::CudaFunction kernel, opc::cuda::Dim3 grid, opc::cuda::Dim3 block, uint32_t sharedBytes,
                 void **arguments) override;
+    int capability() const override;
     /// One of the two may be on the CPU beside the device.
     void copy(void *to, const void *from, size_t bytes) override;
     void fill(void *to, unsigned char byte, size_t bytes) override;
