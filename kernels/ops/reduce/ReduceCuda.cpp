@@ -95,7 +95,7 @@ std::unique_ptr<BoundKernel> bindReduce(KernelBindContext *ctx) {
   const Tensor &in = ctx->In("input_tensor");
   const auto axes = valueOf(resolveAxes(ctx->Attr<std::vector<int32_t>>("axis"), in.shape().NumAxes()));
   ReduceArguments a = reduceArguments(in, ctx->Out("output_tensor"), axes);
-  a.divisor = static_cast<double>(planOf(ctx, in.shape()).reduceCount);
+  a.divisor = static_cast<double>(planOf(ctx, wholeShape(ctx, "input_tensor")).reduceCount); // in may be a piece
   return bindReduction(ctx, ctx->op_type_name(), in.data_type(), a);
 }
 std::unique_ptr<BoundKernel> bindSumLike(KernelBindContext *ctx) {

@@ -2,11 +2,11 @@
 // run on ranks in this process and compared with a plan for one device.
 //
 //   opc_ranks_conformance [--ops GLOB] [--folder DIR]... [--random KIND:FIRST..LAST] [--meshes 1,2,3,4,2x2,2x3]
-//                         [--seeds N] [--first-seed K] [--all-types] [--alone] [--micro-batches N] [--print] [-v]
+//                         [--seeds N] [--first-seed K] [--all-types] [--alone] [--print] [-v] [--sim]
 //
 // Without --ops, --folder and --random: the cases of every operator. Seeds are K, K+1, ...; the planner's choice comes
-// first unless K is above 1. A failure is printed as the arguments that repeat it.
-// SPDX-License-Identifier: Apache-2.0
+// first unless K is above 1. --sim gives each rank a simulated GPU (CUDA_SIM=devices=N). A failure is printed as the
+// arguments that repeat it. SPDX-License-Identifier: Apache-2.0
 #include "RandomGraph.h"
 #include "TestGraph.h"
 
@@ -65,10 +65,15 @@ Status feedAndRun(const TestGraph &graph, Session *session, Ran *ran) {
   return Status::ok();
 }
 
-Ran run(const Registry &registry, const TestGraph &graph, const std::optional<MeshRequest> &mesh) {
+/// On CPUs, or with a mesh on simulated GPUs, one a rank, but for ops that have no kernel there.
+Ran run(const Registry &registry, const TestGraph &graph, const std::optional<MeshRequest> &mesh, bool isSimulated) {
   Ran ran;
   CompileOptions options;
   options.mesh = mesh;
+  if (mesh && isSimulated) {
+    options.device = mesh->devices() > 1 ? "sim:0-" + std::to_string(mesh->devices() - 1) : "sim";
+    options.cpuFallback = true;
+  }
   options.gradient = graph.gradient;
   Pipeline pipeline(registry, std::move(options));
   if (!pipeline.import(graph.name, graph.text) || !pipeline.run(Phase::kPlan)) {
@@ -124,7 +129,7 @@ struct Options {
   std::vector<std::string> folders, random;
   std::vector<std::vector<int64_t>> meshes = {{1}, {2}, {3}, {4}, {2, 2}, {2, 3}};
   uint64_t seeds = 0, firstSeed = 1;
-  bool allTypes = false, alone = false, print = false, verbose = false;
+  bool allTypes = false, alone = false, print = false, verbose = false, isSimulated = false;
 };
 
 class Checker {
@@ -133,7 +138,7 @@ public:
 
   void check(const TestGraph &graph) {
     if (options_.print) return (void)std::printf("# %s\n%s", graph.name.c_str(), graph.text.c_str());
-    const Ran expected = run(registry_, graph, std::nullopt);
+    const Ran expected = run(registry_, graph, std::nullopt, options_.isSimulated);
     if (!expected.error.empty()) {
       ++refused;
       std::printf("%s: one rank %s\n", graph.name.c_str(), expected.error.c_str());
@@ -159,7 +164,7 @@ public:
 private:
   void compare(const TestGraph &graph, const Ran &expected, const MeshRequest &mesh, std::set<std::string> *seen) {
     ++runs;
-    const Ran ran = run(registry_, graph, mesh);
+    const Ran ran = run(registry_, graph, mesh, options_.isSimulated);
     if (!ran.error.empty()) return fail(graph, mesh, "", ran.error, seen);
     if (ran.tensors.size() != expected.tensors.size()) return fail(graph, mesh, "", "other outputs", seen);
     for (const auto &[name, want] : expected.tensors) {
@@ -241,6 +246,7 @@ bool parse(int argc, char **argv, Options *o) {
                         : flag == "--alone"   ? &o->alone
                         : flag == "--print"   ? &o->print
                         : flag == "-v"        ? &o->verbose
+                        : flag == "--sim"     ? &o->isSimulated
                                               : nullptr;
     if (isSet) {
       *isSet = true;
@@ -279,8 +285,9 @@ bool parse(int argc, char **argv, Options *o) {
 int main(int argc, char **argv) {
   Options options;
   if (!parse(argc, argv, &options)) {
-    std::fprintf(stderr, "usage: opc_ranks_conformance [--ops GLOB] [--folder DIR] [--random KIND:FIRST..LAST] "
-                         "[--meshes 2,2x3] [--seeds N] [--first-seed K] [--all-types] [--alone] [--print] [-v]\n");
+    std::fprintf(stderr,
+                 "usage: opc_ranks_conformance [--ops GLOB] [--folder DIR] [--random KIND:FIRST..LAST] "
+                 "[--meshes 2,2x3] [--seeds N] [--first-seed K] [--all-types] [--alone] [--print] [-v] [--sim]\n");
     return 2;
   }
   const Registry &registry = test::registry();
