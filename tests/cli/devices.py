@@ -11,6 +11,8 @@ import unittest
 
 import numpy as np
 
+from schedules import SCHEDULES
+
 SOURCE, BIN = os.environ["OPC_SOURCE_DIR"], os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 DIGITS = os.path.join(SOURCE, "docs", "examples", "digits")
 BATCH = 16
@@ -463,7 +465,7 @@ class OnGpu(unittest.TestCase):
         self.assertLess(float(losses["cpu"].mean()), below)
 
     def test_mlp_trains_as_on_the_cpu(self):
-        losses = self.trained(read("mlp.pbtxt") + read("mlp_loss.pbtxt"), 3, ("policy=late", "policy=eager", "policy=random,seed=2"))
+        losses = self.trained(read("mlp.pbtxt") + read("mlp_loss.pbtxt"), 2, SCHEDULES)
         self.assert_as_on_the_cpu(losses, 1e-5, 2.3)
 
     def test_cnn_trains_as_on_the_cpu(self):
@@ -471,17 +473,20 @@ class OnGpu(unittest.TestCase):
         network = read("cnn.pbtxt") + read("cnn_loss.pbtxt")
         trains = network.replace('attr { key: "training" value { at_bool: false } }', 'attr { key: "training" value { at_bool: true } }')
         self.assertEqual(trains.count("at_bool: true"), network.count("at_bool: true") + 1)
-        for text, policies in ((network, ("policy=late", "policy=random,seed=2")), (trains, ("policy=late", "policy=eager"))):
-            losses = self.trained(text, 2, policies)
+        for text in (network, trains):
+            losses = self.trained(text, 2, SCHEDULES)
             self.assert_as_on_the_cpu(losses, 1e-4, 2.3)
 
-    def test_cnn_reads_digits(self):
-        """The trained network on the simulated GPU; what PyTorch says to the same images."""
+    def test_digits_are_read(self):
+        """The trained networks on the simulated GPU; what PyTorch says to the same images."""
         np.save(self.path("image.npy"), np.load(os.path.join(DIGITS, "test_images.npy"))[:BATCH])
-        self.run_ok("run", os.path.join(DIGITS, "cnn.pbtxt"), "--device", "sim", "--shape", f"image={BATCH},64", "--weights",
-                    os.path.join(DIGITS, "cnn_weights.npz"), "--input", f"image=@{self.path('image.npy')}", "--output", f"logits={self.path('logits.npy')}")
-        want = np.load(os.path.join(DIGITS, "cnn_test_logits.npy"))[:BATCH]
-        np.testing.assert_allclose(np.load(self.path("logits.npy")), want, rtol=1e-3, atol=1e-4)
+        for net in ("mlp", "cnn"):
+            want = np.load(os.path.join(DIGITS, f"{net}_test_logits.npy"))[:BATCH]
+            for sim in SCHEDULES:
+                self.run_ok("run", os.path.join(DIGITS, f"{net}.pbtxt"), "--device", "sim", "--shape", f"image={BATCH},64", "--weights",
+                            os.path.join(DIGITS, f"{net}_weights.npz"), "--input", f"image=@{self.path('image.npy')}",
+                            "--output", f"logits={self.path('logits.npy')}", sim=sim)
+                np.testing.assert_allclose(np.load(self.path("logits.npy")), want, rtol=1e-3, atol=1e-4, err_msg=f"{net} {sim}")
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ import unittest
 import numpy as np
 
 import weight_files
+from schedules import SCHEDULES
 
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
-SCHEDULES = ["policy=late", "policy=eager"] + [f"policy=random,seed={n}" for n in (1, 2, 3)]
 PLUGIN = """#include "opc/Elementwise.h"
 using namespace opc;
 OPC_SCALAR(WaveOf, x) { return sin(x) * 0.375 + cos(x * 1.625); }

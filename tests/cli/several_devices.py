@@ -12,11 +12,11 @@ import unittest
 import numpy as np
 
 import weight_files
+from schedules import SCHEDULES
 
 SOURCE, BIN = os.environ["OPC_SOURCE_DIR"], os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 DIGITS = os.path.join(SOURCE, "docs", "examples", "digits")
 HAS_MPI = shutil.which("mpirun") and os.path.exists(os.path.join(BIN, "..", "lib", "libopc_mpi.so"))
-SCHEDULES = ["policy=late", "policy=eager"] + [f"policy=random,seed={n}" for n in (1, 2, 3)]
 BATCH = 8
 LAYOUTS = {"data": ["--sbp", "relu?=S(0)", "--sbp", "fc?_grad_b=P"], "tensor": ["--sbp", "fc1_w=S(0)", "--sbp", "fc2_w=S(1)"]}
 

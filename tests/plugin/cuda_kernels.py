@@ -10,8 +10,10 @@ import unittest
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
 import build_and_load as base  # noqa: E402
 from oneflow_listings import MYRELU_CPU_KERNEL, MYRELU_GPU_KERNEL, MYRELU_OP  # noqa: E402
+from schedules import SCHEDULES  # noqa: E402
 
 SOURCE = base.SOURCE
 NVCC = shutil.which("nvcc", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
@@ -94,7 +96,7 @@ class Document(WithNvcc):
         x = np.random.default_rng(3).standard_normal(40000).astype(np.float32)  # more than the 32 x 1024 threads
         np.save(os.path.join(scratch, "x.npy"), x)
         big = graph("myrelu", dims=(40000,))
-        for sim in ("", "policy=eager", "policy=random,seed=5"):
+        for sim in SCHEDULES:
             opc("run", big, "--device", "sim", "--input", "x=@x.npy", "--output", "y=y.npy", sim=sim, plugin=self.plugin)
             self.assertEqual(np.load(os.path.join(scratch, "y.npy")).tobytes(), np.maximum(x, 0).tobytes())
 
