@@ -10,6 +10,7 @@
 namespace opc {
 
 using user_op::KernelDef;
+using user_op::OpKernel;
 using user_op::Tensor;
 using user_op::TensorDesc;
 
@@ -39,14 +40,17 @@ struct KernelTask::Impl {
       return;
     }
   }
+  static constexpr int kInvalidConfiguration = 9, kOutOfResources = 701; // of cudaError_t
   Status checkCudaRuntime() const {
     const int error = lastCudaError ? lastCudaError() : 0;
     if (error == 0) return Status::ok();
     return Status(StatusCode::kExecution, "OPC0631",
                   "CUDA's runtime has refused a call of the kernel: " + std::string(cudaErrorText(error)) + " (" +
                       std::to_string(error) + ")")
-        .withHelp("a launch takes at most 1024 threads a block, and as much shared memory as the GPU has; "
-                  "cudaGetLastError() behind it says more");
+        .withHelp(error == kInvalidConfiguration || error == kOutOfResources
+                      ? "a launch takes at most 1024 threads a block, and as much shared memory as the GPU has; "
+                        "cudaGetLastError() behind it says more"
+                      : "look at what cudaGetLastError() gives behind each call of the kernel");
   }
   static Status runAndCheck(user_op::BoundKernel &bound, DeviceCtx *ctx) {
     const Impl &impl = *running_->impl_;
@@ -90,6 +94,7 @@ bool KernelTask::mayLeaveTo(const KernelTask &next) const {
 
 KernelTask::~KernelTask() = default;
 const OpInstance &KernelTask::op() const { return impl_->op; }
+const OpKernel *KernelTask::kernel() const { return impl_->kernel.get(); }
 
 Result<std::unique_ptr<KernelTask>> KernelTask::create(OpInstance op, const KernelDef &kernel, DeviceCtx *ctx,
                                                        const std::vector<void *> &data,

@@ -40,6 +40,8 @@ public:
   /// Of the task that this thread is in.
   static bool isFollowed() { return followed_; }
   const OpInstance &op() const;
+  /// The kernel; null where it is not made by an object.
+  const user_op::OpKernel *kernel() const;
   /// The bound form; null for a kernel that does not bind.
   const user_op::BoundKernel *bound() const { return bound_.get(); }
   /// Which output bytes equal which input's address is the caller's affair; this only moves the tensors.

@@ -5,6 +5,7 @@
 #include "Device.h"
 #include "KernelTask.h"
 #include "MutableInputs.h"
+#include "PluginCuda.h"
 #include "cuda/CudaDevice.h"
 
 #include <cstring>
@@ -64,6 +65,7 @@ Status OpDevice::Impl::run(const Registry &registry, const OpInstance &op, std::
   OPC_ASSIGN_OR_RETURN(auto task,
                        KernelTask::create(op, *kernel, stream->context(), data, std::vector<bool>(inputs->size()),
                                           workspace.data(), workspaceBytes));
+  OPC_RETURN_IF_ERROR(runtime::checkCudaRuntimeOf(*task, *device));
   OPC_RETURN_IF_ERROR(task->run(stream->context()));
   OPC_RETURN_IF_ERROR(stream->synchronize());
   const std::vector<bool> isWritten = mutableInputs(op);

@@ -3,6 +3,7 @@
 #include "TaskGraph.h"
 
 #include "MutableInputs.h"
+#include "PluginCuda.h"
 #include "opc/PackedInputs.h"
 
 #include <algorithm>
@@ -97,7 +98,7 @@ Status TaskGraph::makeLanes(int threads) {
     Lane lane;
     OPC_ASSIGN_OR_RETURN(Device * device, deviceOf(s.isComm() ? DeviceTag(DeviceType::kCPU) : s.device));
     if (s.isComm() && !s.tasks.empty()) // beside the computation, where the tensors are
-      if (const Device *of = deviceOfBoxing(model_.tasks[s.tasks[0]]); of && !of->isHostMemory()) device = ownDevice();
+      if (const Device *of = deviceOf(model_.tasks[s.tasks[0]]); of && !of->isHostMemory()) device = ownDevice();
     lane.stream = device->createStream(s.isComm() ? 1 : std::max(1, threads / std::max(1, streams)));
     OPC_RETURN_IF_ERROR(lane.stream->synchronize()); // one that could not be made says why
     lanes_.push_back(std::move(lane));
@@ -251,8 +252,8 @@ Device *TaskGraph::ownDevice() const {
   return nullptr;
 }
 
-/// The device of a boxing task's tensors, all of which are on one.
-const Device *TaskGraph::deviceOfBoxing(const ModelTask &task) const {
+/// The device of the tensors of a task without copies between devices, all of which are on one.
+const Device *TaskGraph::deviceOf(const ModelTask &task) const {
   const std::vector<uint32_t> &tensors = task.inputs.empty() ? task.outputs : task.inputs;
   return tensors.empty() ? nullptr : &arenas().device(model_.registers[model_.tensors[tensors[0]].reg].arena);
 }
@@ -276,7 +277,7 @@ Status TaskGraph::linkDevices() {
 }
 
 Status TaskGraph::prepareExchange(uint32_t index, int channel) {
-  const Device *device = deviceOfBoxing(model_.tasks[index]);
+  const Device *device = deviceOf(model_.tasks[index]);
   if (!device || device->isHostMemory()) return Status::ok();
   if (!exchange_) return Status(StatusCode::kInternal, "OPC0901", "boxing on a device of a job that has none");
   BoxingTask &boxing = *boxings_[index];
@@ -326,6 +327,7 @@ Status TaskGraph::bindTask(uint32_t index, Stream &stream) {
     OPC_ASSIGN_OR_RETURN(std::unique_ptr<KernelTask> kernel,
                          KernelTask::create(std::move(op), *task.kernel, stream.context(), data, constant, workspace,
                                             task.workspaceBytes));
+    if (const Device *device = deviceOf(task)) OPC_RETURN_IF_ERROR(checkCudaRuntimeOf(*kernel, *device));
     kernels_[index].push_back(std::move(kernel));
     variants_[index].push_back(kernels_[index].back().get());
   }

@@ -171,7 +171,7 @@ private:
   Status fillRegister(uint32_t reg);
   Status bindTask(uint32_t index, Stream &stream);
   Device *ownDevice() const;
-  const Device *deviceOfBoxing(const ModelTask &task) const;
+  const Device *deviceOf(const ModelTask &task) const;
   Status linkDevices();
   Status prepareExchange(uint32_t index, int channel);
   Status bindBoxing(uint32_t index, int channel);

@@ -169,6 +169,10 @@ class Names(unittest.TestCase):
             self.assertEqual(done.returncode, 4, done.stderr)
             self.assertIn("OPC0006", done.stderr)
             self.assertIn("sizes in a range (--shape x=1..4,5) are for the cpu, and the device is 'sim'", done.stderr)
+            done = opc("compile", path, "--shape", "x=1..4,5", "--device", "sim", "-o", os.path.join(folder, "g.plan"))
+            self.assertEqual(done.returncode, 4, done.stderr)
+            self.assertIn("OPC0006", done.stderr)
+            self.assertIn("plans of sizes in a range are for the cpu, and the device is 'sim'", done.stderr)
             done = opc("run", path, "--ranks", "2", "--in-process", "--fill", "ones", "--device", "sim")
             self.assertEqual(done.returncode, 4, done.stderr)
             self.assertIn("OPC0630", done.stderr)
@@ -439,6 +443,30 @@ class OnGpu(unittest.TestCase):
         found = subprocess.run([os.path.join(BIN, "opc"), "doctor"], capture_output=True, text=True,
                                env=dict(os.environ, LD_LIBRARY_PATH=driver, CUDA_SIM="devices=2")).stdout
         self.assertRegex(found, r"  gpu:0 +\S.*\n  gpu:1 +\S")
+
+    def test_fork(self):
+        """A child of a process that has opened the device."""
+        with tempfile.TemporaryDirectory() as folder:
+            path, plan = os.path.join(folder, "g.pbtxt"), os.path.join(folder, "g.plan")
+            with open(path, "w") as f:
+                f.write(chain(RELU, dims=(3,)))
+            self.assertEqual(opc("compile", path, "--device", "sim", "-o", plan).returncode, 0)
+            code = """import os, sys, numpy, opc
+program, x = opc.load(sys.argv[1]), numpy.float32([-1, 0, 2])
+def go(who):
+    try: print(who, [v.tolist() for v in program.run(x=x).values()])
+    except opc.Error as e: print(who, e.code, "before fork()" in str(e))
+go("parent")
+sys.stdout.flush()
+if os.fork() == 0:
+    go("child")
+    sys.stdout.flush()
+    os._exit(0)
+os.wait()
+go("parent")"""
+            done = subprocess.run([sys.executable, "-c", code, plan], capture_output=True, text=True,
+                                  env=dict(os.environ, CUDA_SIM="", PYTHONPATH=os.path.join(os.environ["OPC_BUILD_DIR"], "python")))
+            self.assertEqual(done.stdout, "parent [[0.0, 0.0, 2.0]]\nchild OPC0630 True\nparent [[0.0, 0.0, 2.0]]\n", done.stderr)
 
     def trained(self, text, steps, policies):
         """The losses of each step and of the weights in the end, by device."""

@@ -1,5 +1,6 @@
 # Plugins with CUDA sources: built with opc sdk --cuda, run and checked on the simulated GPU.
 # SPDX-License-Identifier: Apache-2.0
+import glob
 import json
 import os
 import shutil
@@ -114,6 +115,27 @@ class Document(WithNvcc):
             self.assertIn("error[OPC0631]: myrelu: CUDA's runtime has refused a call of the kernel: ", done.stderr)
             self.assertIn("running op it at ", done.stderr)
             self.assertIn("at most 1024 threads a block", done.stderr)
+
+    def test_another_cuda_runtime(self):
+        """nvcc's default is a runtime inside of the plugin, and other programs than opc load the toolkit's: their launches would be lost."""
+        inside = os.path.join(scratch, "libinside_relu.so")
+        objects = [os.path.join(scratch, name) for name in ("op.o", "cpu.o", "gpu.o")]
+        toolkit, = glob.glob(os.path.join(os.path.dirname(os.path.realpath(NVCC)), "..", "targets", "x86_64*", "lib"))
+        done = subprocess.run([base.CXX, "-shared", "-o", inside, *objects, *flags("--ldflags"), os.path.join(toolkit, "libcudart_static.a"), "-ldl", "-lrt", "-lpthread"],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = opc("run", graph("myrelu"), "--device", "sim", "--fill", "ones", code=4, plugin=inside)
+        self.assertIn("error[OPC0633]: myrelu: the plugin", done.stderr)
+        self.assertIn("-cudart shared", done.stderr)
+        plan, folder = os.path.join(scratch, "relu.plan"), os.path.join(os.path.dirname(base.OPC), "..", "lib", "opc", "gpusim")
+        opc("compile", graph("myrelu"), "--device", "sim", "-o", plan, plugin=self.plugin)
+        call = [os.path.join(os.path.dirname(base.OPC), "opc-runtime"), plan, "--plugin", self.plugin, "--input", "x=f32[5]:-2,-1,0,1,2"]
+        done = subprocess.run(call, capture_output=True, text=True, env=dict(os.environ, CUDA_SIM="", LD_LIBRARY_PATH=folder))
+        self.assertIn("[0, 0, 0, 1, 2]", done.stdout, done.stderr)
+        done = subprocess.run(call, capture_output=True, text=True, env=dict(os.environ, CUDA_SIM="", LD_LIBRARY_PATH=toolkit))
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("OPC0633", done.stderr)
+        self.assertIn("LD_LIBRARY_PATH=", done.stderr)
 
     def test_work_that_nobody_waits_for(self):
         """The page's kernel in a stream of its own, which nobody waits for: found as the session ends, and said by the exit code."""

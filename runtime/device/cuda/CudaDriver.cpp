@@ -61,19 +61,24 @@ Result<const CudaDriver *> CudaDriver::open(bool isSimulator) {
   struct Opened {
     CudaDriver driver;
     Status status;
+    pid_t process = getpid();
     explicit Opened(bool simulator) : status(driver.load(simulator)) {}
+    Result<const CudaDriver *> get() const {
+      if (!status.isOk()) return status;
+      if (process != getpid())
+        return notUsable(
+            "CUDA was opened before fork(), and does not go on in the child",
+            "use devices in one of the two processes, or start the other one anew (multiprocessing: spawn)");
+      return &driver;
+    }
   };
   // A driver is never closed: it has threads and state of its own. The system's comes first in any case: looked up by
   // its name after the simulator, which has the same, it would be that.
   static Opened &system = *new Opened(false);
-  if (!isSimulator) {
-    if (!system.status.isOk()) return system.status;
-    return &system.driver;
-  }
+  if (!isSimulator) return system.get();
   static Opened &simulator = *new Opened(true);
-  if (!simulator.status.isOk()) return simulator.status;
-  usedSimulator = &simulator.driver;
-  return &simulator.driver;
+  if (simulator.status.isOk()) usedSimulator = &simulator.driver;
+  return simulator.get();
 }
 
 const CudaDriver *CudaDriver::openedSimulator() { return usedSimulator; }

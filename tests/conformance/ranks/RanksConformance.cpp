@@ -5,8 +5,8 @@
 //                         [--seeds N] [--first-seed K] [--all-types] [--alone] [--print] [-v] [--sim]
 //
 // Without --ops, --folder and --random: the cases of every operator. Seeds are K, K+1, ...; the planner's choice comes
-// first unless K is above 1. --sim gives each rank a simulated GPU (CUDA_SIM=devices=N). A failure is printed as the
-// arguments that repeat it. SPDX-License-Identifier: Apache-2.0
+// first unless K is above 1. --sim: a simulated GPU a rank. A failure is printed as the arguments that repeat it.
+// SPDX-License-Identifier: Apache-2.0
 #include "RandomGraph.h"
 #include "TestGraph.h"
 

@@ -62,9 +62,14 @@ Result<Phase> readPhase(const std::string &name) {
 
 Status checkDevice(const CompileOptions &options) {
   if (options.device == "cpu") return Status::ok();
-  if (!options.sizes.empty()) return usageError("plans of sizes in a range are for the cpu", "give --device cpu");
+  if (!options.sizes.empty())
+    return Status(StatusCode::kUnsupported, "OPC0006",
+                  "plans of sizes in a range are for the cpu, and the device is '" + options.device + "'")
+        .withHelp("give a fixed shape, or --device cpu");
   if (options.mesh && options.mesh->microBatches > 1)
-    return usageError("plans of micro-batches are for the cpu", "give --device cpu, or leave --micro-batches out");
+    return Status(StatusCode::kUnsupported, "OPC0006",
+                  "plans of micro-batches are for the cpu, and the device is '" + options.device + "'")
+        .withHelp("give --device cpu, or leave --micro-batches out");
   return Status::ok();
 }
 

@@ -69,12 +69,12 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
   if (ranks.ranks() > 1 && observes())
     return usageError(
         "--capture, --capture-stats, --trap and --observe look at one rank: a tensor is in pieces on several",
-        "leave --ranks away");
+        "leave --ranks away, and name one device");
   if (!report.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(report, graph));
   if (report == "-" && invocation.flags().json) return usageError("the report and the JSON both want standard output");
   if (ranks.ranks() > 1 && profile)
     return usageError("--profile looks at one rank",
-                      "leave --ranks away, or see every rank with --stats, --trace and --report");
+                      "leave --ranks away and name one device, or see every rank with --stats, --trace and --report");
   OPC_RETURN_IF_ERROR(opFlags.apply(&compile));
   compile.mesh = ranks.mesh();
   compile.device = invocation.flags().device;
