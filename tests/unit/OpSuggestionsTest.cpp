@@ -35,6 +35,10 @@ TEST_CASE("spellings of other frameworks lead to the op", "[spelling]") {
   CHECK(suggestOps(registry(), "std") == "here that is var and sqrt");
   CHECK(suggestOps(registry(), "nn.GRU") == "did you mean gru?");
   CHECK(suggestOps(registry(), "Conv") == "here that is conv1d, conv2d or conv3d");
+  CHECK(suggestOps(registry(), "acc") ==
+        "here that is add_n (OneFlow's, the sum over several parts of a batch: opc grad --accumulate N)");
+  CHECK(suggestOps(registry(), "repeat").find("opc grad --accumulate N") != std::string::npos);
+  CHECK(suggestOps(registry(), "unpack").find("opc compile --micro-batches N") != std::string::npos);
   CHECK(suggestOps(registry(), "softmx").rfind("did you mean softmax", 0) == 0);
   CHECK(suggestOps(registry(), "frobnicate_the_tensor").empty());
   CHECK(suggestOps(registry(), std::string(1 << 20, 'x')).empty());
