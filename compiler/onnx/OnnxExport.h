@@ -23,6 +23,12 @@ struct BlockProduct {
   int64_t terms = 0, columns = 0, block = 0;
 };
 
+/// A graph in an op: its tensors have types and shapes.
+struct InnerGraph {
+  GraphFacts facts;
+  std::map<std::string, StoredTensor> constants; // by tensor
+};
+
 struct ExportRequest {
   /// Of the model's graph.
   std::string name;
@@ -32,6 +38,8 @@ struct ExportRequest {
   std::map<std::string, StoredTensor> variables;
   /// Of the graph's constants, by tensor.
   std::map<std::string, StoredTensor> constants;
+  /// The graphs in ops (if, loop), and in ops of those, by their text.
+  std::map<std::string, InnerGraph> graphs;
   /// By op. Of these ops the operands are written that are given here, not the graph's.
   std::map<std::string, BlockProduct> blockProducts;
   /// The file beside the model that tensors over 1 MiB go to; empty: all go into the model.

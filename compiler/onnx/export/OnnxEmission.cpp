@@ -29,16 +29,23 @@ Shape broadcast(const Shape &a, const Shape &b) {
 }
 
 std::string Nodes::fresh(const std::string &wanted) {
+  if (outer_) return outer_->fresh(wanted);
   const std::string shown = wanted.empty() ? "unnamed" : printableName(wanted);
   std::string name = shown;
   for (int i = 2; !taken_.insert(name).second; ++i) name = shown + "~" + std::to_string(i);
   return name;
 }
 
+const Wire *Nodes::find(const std::pair<DataType, std::pair<std::vector<int64_t>, std::string>> &key) const {
+  const auto at = constants_.find(key);
+  return at != constants_.end() ? &at->second : outer_ ? outer_->find(key) : nullptr;
+}
+
 Wire Nodes::constant(DataType type, const Shape &shape, std::string bytes) {
   const std::vector<int64_t> dims(shape.begin(), shape.end());
+  if (const Wire *known = find({type, {dims, bytes}})) return *known;
+  if (outer_ && bytes.size() > kNodeBytes) return outer_->constant(type, shape, std::move(bytes));
   Wire &wire = constants_[{type, {dims, bytes}}];
-  if (!wire.name.empty()) return wire;
   wire = {fresh("constant"), type, shape};
   onnx::Tensor *tensor;
   if (bytes.size() <= kNodeBytes) {
@@ -58,6 +65,14 @@ Wire Nodes::constant(DataType type, const Shape &shape, std::string bytes) {
   tensor->set_data_type(elementType(type).onnx);
   tensor->set_raw_data(std::move(bytes));
   return wire;
+}
+
+void describe(const Wire &wire, onnx::Value *value) {
+  value->set_name(wire.name);
+  auto *type = value->mutable_type()->mutable_tensor_type();
+  type->set_elem_type(elementType(wire.type).onnx);
+  auto *shape = type->mutable_shape();
+  for (const int64_t d : wire.shape) shape->add_dim()->set_dim_value(d);
 }
 
 std::string elementBytes(DataType type, const std::vector<double> &values) {
@@ -154,6 +169,8 @@ std::vector<Wire> Emission::nodes(const std::string &type, const std::vector<Wir
     case NodeAttr::Kind::kTexts:
       a->set_type(onnx::Attribute::STRINGS);
       for (const std::string &v : value.texts) a->add_strings(v);
+      break;
+    case NodeAttr::Kind::kGraph: a->set_type(onnx::Attribute::GRAPH), *a->mutable_g() = *value.graph; break;
     }
   }
   std::vector<Wire> wires;

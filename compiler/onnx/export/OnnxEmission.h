@@ -8,6 +8,7 @@
 #include "onnx.pb.h"
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -27,13 +28,14 @@ struct Wire {
 
 /// An attribute of a node.
 struct NodeAttr {
-  enum class Kind { kInt, kReal, kText, kInts, kReals, kTexts } kind;
+  enum class Kind { kInt, kReal, kText, kInts, kReals, kTexts, kGraph } kind;
   int64_t integer = 0;
   double real = 0;
   std::string text;
   std::vector<int64_t> integers;
   std::vector<float> reals;
   std::vector<std::string> texts;
+  std::shared_ptr<const onnx::Graph> graph;
   template <class T, class = std::enable_if_t<std::is_integral_v<T>>>
   NodeAttr(T v) : kind(Kind::kInt), integer(static_cast<int64_t>(v)) {}
   NodeAttr(double v) : kind(Kind::kReal), real(v) {}
@@ -41,6 +43,7 @@ struct NodeAttr {
   NodeAttr(std::vector<int64_t> v) : kind(Kind::kInts), integers(std::move(v)) {}
   NodeAttr(std::vector<float> v) : kind(Kind::kReals), reals(std::move(v)) {}
   NodeAttr(std::vector<std::string> v) : kind(Kind::kTexts), texts(std::move(v)) {}
+  NodeAttr(std::shared_ptr<const onnx::Graph> v) : kind(Kind::kGraph), graph(std::move(v)) {}
 };
 using NodeAttrs = std::map<std::string, NodeAttr>;
 
@@ -61,10 +64,11 @@ enum class Types {
   kWide,    // f16 in f32 as well, as opc's kernels do: of ops of several nodes
 };
 
-/// What all ops of a model share: its nodes, names and constants.
+/// What all ops of a graph of the model share: its nodes, names and constants. A graph in a node sees the names and
+/// constants of the one around it.
 class Nodes {
 public:
-  explicit Nodes(onnx::Graph *graph) : graph_(graph) {}
+  explicit Nodes(onnx::Graph *graph, Nodes *outer = nullptr) : graph_(graph), outer_(outer) {}
   onnx::Graph &graph() { return *graph_; }
   /// A name that no value has yet.
   std::string fresh(const std::string &wanted);
@@ -72,21 +76,40 @@ public:
   Wire constant(DataType type, const Shape &shape, std::string bytes);
 
 private:
+  const Wire *find(const std::pair<DataType, std::pair<std::vector<int64_t>, std::string>> &key) const;
+
   onnx::Graph *graph_;
-  std::set<std::string> taken_;
+  Nodes *outer_;
+  std::set<std::string> taken_; // of the outermost
   std::map<std::pair<DataType, std::pair<std::vector<int64_t>, std::string>>, Wire> constants_;
 };
 
 /// The elements as their bytes, in `type`.
 std::string elementBytes(DataType type, const std::vector<double> &values);
 
+/// Describes a value that a graph takes or makes.
+void describe(const Wire &wire, onnx::Value *value);
+
+/// Who writes the graphs in ops.
+class InnerGraphs {
+public:
+  virtual ~InnerGraphs() = default;
+  /// Writes the ops of such a graph, which takes `inputs`, into `nodes`; what it makes. `op`: the one that has it.
+  virtual std::vector<Wire> write(const GraphOp &op, const std::string &text, const std::vector<Wire> &inputs,
+                                  Nodes &nodes) = 0;
+};
+
 class Emission {
 public:
   /// `wires` has each tensor of the graph that is known so far, by its name; gets those that the op makes.
   Emission(Nodes &nodes, const GraphOp &op, const OpInstance &instance, std::map<std::string, Wire> &wires,
-           std::map<std::string, std::string> &next, int64_t opset)
-      : op(op), instance(instance), opset(opset), nodes_(nodes), wires_(wires), next_(next),
+           std::map<std::string, std::string> &next, int64_t opset, InnerGraphs &inner)
+      : op(op), instance(instance), opset(opset), nodes_(nodes), wires_(wires), next_(next), inner_(inner),
         first_(nodes.graph().node_size()) {}
+  /// Of the same op: what is made goes into a graph in one of its nodes.
+  Emission(Nodes &nodes, const Emission &outer)
+      : op(outer.op), instance(outer.instance), opset(outer.opset), nodes_(nodes), wires_(outer.wires_),
+        next_(outer.next_), inner_(outer.inner_), first_(0) {}
 
   const GraphOp &op;
   const OpInstance &instance;
@@ -165,6 +188,13 @@ public:
   /// The largest element of a type, and the smallest.
   static double lowest(DataType type) { return elementType(type).lowest; }
 
+  /// The nodes that are made here.
+  Nodes &nodesHere() { return nodes_; }
+  /// What a graph of the op, the text in an attribute, makes of `inputs`: its nodes are made here.
+  std::vector<Wire> inlined(const std::string &attr, const std::vector<Wire> &inputs) {
+    return inner_.write(op, s(attr), inputs, nodes_);
+  }
+
   void out(const std::string &arg, const Wire &value, int32_t index = 0);
   /// The op's first output.
   void out(const Wire &value);
@@ -185,7 +215,8 @@ private:
 
   Nodes &nodes_;
   std::map<std::string, Wire> &wires_;
-  std::map<std::string, std::string> &next_;   // by variable: what it holds after the step
+  std::map<std::string, std::string> &next_; // by variable: what it holds after the step
+  InnerGraphs &inner_;
   const int first_;                            // of the op's nodes
   int made_ = 0;                               // names
   std::set<int> bound_;                        // outputs that are there

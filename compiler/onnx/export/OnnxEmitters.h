@@ -54,6 +54,7 @@ void addRandom(EmitterTable *table);
 void addUpdates(EmitterTable *table);
 void addSchedules(EmitterTable *table);
 void addAttention(EmitterTable *table);
+void addControl(EmitterTable *table);
 void addRecurrent(EmitterTable *table);
 void addRecurrentGradients(EmitterTable *table);
 

@@ -3,6 +3,7 @@
 #include "OnnxExport.h"
 
 #include "OnnxEmitters.h"
+#include "OnnxOpsExport.h"
 #include "PrintableText.h"
 
 #include "opc/Scalar.h"
@@ -20,7 +21,8 @@ const EmitterTable &EmitterTable::get() {
     for (const auto add : {addActivations,  addShapes,       addConstants, addReductions,     addMatrices,
                            addQuantization, addConvolutions, addPooling,   addNormalizations, addLosses,
                            addIndexing,     addPadding,      addResizing,  addScans,          addRandom,
-                           addUpdates,      addSchedules,    addAttention, addRecurrent,      addRecurrentGradients})
+                           addUpdates,      addSchedules,    addAttention, addRecurrent,      addRecurrentGradients,
+                           addControl})
       add(&t);
     return t;
   }();
@@ -40,7 +42,6 @@ void EmitterTable::add(const std::string &op, Types types, std::function<void(Em
 namespace {
 
 constexpr uint64_t kInlineBytes = 1 << 20, kAlignment = 4096;
-constexpr const char *kContributed = "com.microsoft";
 constexpr const char *kBoundedOp = "bounded", *kBoundedAxis = "axis"; // what an output that is cut is made by
 constexpr const char *kNext = ".next"; // behind a variable's name: the output that it holds after a step
 
@@ -49,26 +50,12 @@ int64_t irVersionOf(int64_t opset) {
   return opset >= 25 ? 13 : opset >= 24 ? 12 : opset >= 23 ? 11 : opset >= 21 ? 10 : opset >= 19 ? 9 : 8;
 }
 
-user_op::OpConf confOf(const GraphOp &op) {
-  user_op::OpConf conf;
-  conf.name = op.name;
-  conf.type = op.type;
-  conf.attrs = op.attrs;
-  const auto bind = [](std::vector<user_op::ArgBinding> *args, const std::string &slot, const std::string &tensor) {
-    const std::string name = slot.substr(0, slot.rfind('_'));
-    const auto it = std::find_if(args->begin(), args->end(), [&](const auto &a) { return a.name == name; });
-    (it == args->end() ? args->emplace_back(user_op::ArgBinding{name, {}}) : *it).tensors.push_back(tensor);
-  };
-  for (const auto &[slot, tensor] : op.inputs) bind(&conf.inputs, slot, tensor);
-  for (const GraphTensor &t : op.outputs) bind(&conf.outputs, t.name, t.tensor);
-  return conf;
-}
-
 /// One attempt in one operator set.
 class ModelExport {
 public:
   ModelExport(const GraphFacts &facts, const Registry &registry, const ExportRequest &request, int64_t opset)
-      : facts_(facts), registry_(registry), request_(request), opset_(opset), nodes_(model_.mutable_graph()) {}
+      : facts_(facts), request_(request), opset_(opset), nodes_(model_.mutable_graph()),
+        ops_(registry, request, opset) {}
 
   /// The operator set that it needs; `opset` when it is done.
   int64_t run(ExportedModel *result) {
@@ -77,7 +64,8 @@ public:
     onnx::Graph &graph = nodes_.graph();
     graph.set_name(printableName(request_.name));
     nameValues();
-    for (const GraphOp &op : facts_.ops) write(op, result);
+    for (const GraphOp &op : facts_.ops) ops_.write(op, nodes_, &wires_, &next_);
+    result->refused = ops_.refused();
     for (size_t k = 0; k < facts_.outputs.size(); ++k) writeOutput(facts_.outputs[k], outputNames_[k]);
     for (const auto &[tensor, name] : next_) writeNext(tensor, name, result);
     auto *set = model_.add_opset_import();
@@ -88,7 +76,7 @@ public:
       contributed->set_domain(kContributed);
       contributed->set_version(1);
     }
-    if (!result->refused.empty() || needed_ > opset_) return needed_;
+    if (!result->refused.empty() || ops_.needed() > opset_) return ops_.needed();
     moveData(result);
     result->opset = opset_;
     result->bytes = model_.SerializeAsString();
@@ -131,77 +119,12 @@ private:
         if (!wires_.count(t.tensor)) know(t, nodes_.fresh(t.tensor));
   }
 
-  static void describe(const Wire &wire, onnx::Value *value) {
-    value->set_name(wire.name);
-    auto *type = value->mutable_type()->mutable_tensor_type();
-    type->set_elem_type(elementType(wire.type).onnx);
-    auto *shape = type->mutable_shape();
-    for (const int64_t d : wire.shape) shape->add_dim()->set_dim_value(d);
-  }
-
   void write(const Wire &wire, const StoredTensor &value) {
     onnx::Tensor *tensor = nodes_.graph().add_initializer();
     tensor->set_name(wire.name);
     for (const int64_t d : wire.shape) tensor->add_dims(d);
     tensor->set_data_type(elementType(wire.type).onnx);
     tensor->set_raw_data(value.bytes.data(), value.bytes.size());
-  }
-
-  void write(const GraphOp &op, const BlockProduct &p) {
-    onnx::Node *node = nodes_.graph().add_node();
-    node->set_name(printableName(op.name));
-    node->set_op_type("MatMulNBits");
-    node->set_domain(kContributed);
-    for (const std::string &tensor : {p.data, p.steps, p.scales}) node->add_input(wires_.at(tensor).name);
-    node->add_output(wires_.at(op.outputs.at(0).tensor).name);
-    const std::pair<const char *, int64_t> attributes[] = {
-        {"K", p.terms}, {"N", p.columns}, {"bits", 4}, {"block_size", p.block}};
-    for (const auto &[name, value] : attributes) {
-      onnx::Attribute *a = node->add_attribute();
-      a->set_name(name);
-      a->set_type(onnx::Attribute::INT);
-      a->set_i(value);
-    }
-  }
-
-  void write(const GraphOp &op, ExportedModel *result) {
-    const auto blocks = request_.blockProducts.find(op.name);
-    if (blocks != request_.blockProducts.end()) return write(op, blocks->second);
-    const auto refuse = [&](const std::string &reason) {
-      result->refused.push_back({op.name, op.type, reason, op.range});
-    };
-    const user_op::OpDef *def = registry_.findOp(op.type);
-    if (!def) return refuse("its definition is not known");
-    const Emitter *emitter = EmitterTable::get().find(def->name);
-    if (!emitter && !def->scalar) return refuse("there is no form of it");
-    user_op::OpConf conf = confOf(op);
-    if (const Status s = completeOpConf(*def, &conf); !s.isOk()) return refuse(s.message());
-    OpInstance instance(*def, conf);
-    for (size_t k = 0; k < instance.inputArgs().size(); ++k) {
-      const auto &[arg, index] = instance.inputArgs()[k];
-      const auto wire = wires_.find(instance.wrapper().input(arg, index));
-      if (wire == wires_.end()) return refuse("its input " + arg + " is a tensor that nothing makes");
-      instance.inputDescs()[k] = user_op::TensorDesc(wire->second.shape, wire->second.type);
-    }
-    for (size_t k = 0; k < instance.outputArgs().size(); ++k) {
-      const auto &[arg, index] = instance.outputArgs()[k];
-      const Wire &wire = wires_.at(instance.wrapper().output(arg, index));
-      instance.outputDescs()[k] = user_op::TensorDesc(wire.shape, wire.type);
-    }
-    try {
-      Emission e(nodes_, op, instance, wires_, next_, opset_);
-      e.types = emitter ? emitter->types : Types::kWide;
-      emitter ? emitter->emit(e) : emitExpression(e);
-      e.finish();
-    } catch (const NoForm &n) {
-      refuse(n.reason);
-    } catch (const NeedsOpset &n) {
-      needed_ = std::max(needed_, n.version);
-      if (request_.opset || n.version > kNewestExport)
-        refuse(n.what + " is of operator set " + std::to_string(n.version));
-    } catch (const ContractError &error) {
-      refuse(error.what());
-    }
   }
 
   void writeOutput(const GraphTensor &t, const std::string &name) {
@@ -270,12 +193,11 @@ private:
   }
 
   const GraphFacts &facts_;
-  const Registry &registry_;
   const ExportRequest &request_;
   const int64_t opset_;
-  int64_t needed_ = 0;
   onnx::Model model_;
   Nodes nodes_;
+  OpsExport ops_;
   std::map<std::string, Wire> wires_; // by tensor of the graph
   std::vector<std::string> outputNames_;
   std::map<std::string, std::string> next_; // by variable's tensor

@@ -120,7 +120,7 @@ struct LoopInOp {
   Term turns, condition; // i64 and bool of one element
   std::vector<Term> state, sequences;
   size_t rows = 0;
-  std::optional<int64_t> length; // of sequences and rows; nothing: the run knows how many turns there are
+  std::optional<int64_t> length; // of sequences and rows, at most; nothing: the run knows how many turns there are
   bool isExact = true;           // as many turns as that, if the graph's condition never ends them
   bool takesTurn = true;         // the graph's first two inputs are the turn and the condition
 };
@@ -216,6 +216,7 @@ std::optional<std::vector<Term>> loopInOp(Conversion &c, const Graph &graph, con
               {"row_dtypes", typesOf(rows)},
               {"row_shapes", shapes}};
   if (isOpen) attrs["partial"] = true;
+  if (loop.length && !loop.turns->value && rows.empty()) attrs["most"] = *loop.length;
   auto made =
       c.ops(kLoopType, operands, attrs, {{"out", static_cast<int32_t>(after - 1) + static_cast<int32_t>(rows.size())}});
   if (!isOpen) return made;
@@ -238,8 +239,10 @@ std::optional<std::vector<Term>> loopNodeInOp(Conversion &c, const Graph &graph,
   loop.condition = c.has(1) ? c.reshape(c.in(1), {}) : c.scalar(kBool, 1);
   loop.state = state;
   loop.rows = rows;
-  loop.isExact = loop.condition->value && loop.condition->value->bytes[0];
+  loop.isExact = loop.turns->value && loop.condition->value && loop.condition->value->bytes[0];
   if (c.has(0) && loop.turns->value) loop.length = std::max<int64_t>(c.knownInts(0).at(0), 0);
+  if (const auto most = c.has(0) ? c.draft.limitOf(c.in(0)) : std::nullopt; most && !loop.length)
+    loop.length = std::max<int64_t>(*most, 0);
   return loopInOp(c, graph, loop, fault);
 }
 

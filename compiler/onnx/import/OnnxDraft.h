@@ -119,6 +119,13 @@ public:
     return at == quantized_.end() ? nullptr : &at->second;
   }
 
+  /// Remembers that one whole number of the run is at most `most`.
+  void limit(const Term &number, int64_t most) { limits_[number.get()] = most; }
+  std::optional<int64_t> limitOf(const Term &number) const {
+    const auto at = limits_.find(number.get());
+    return at == limits_.end() ? std::nullopt : std::optional<int64_t>(at->second);
+  }
+
   void bind(const Bounded &bounded) { bounds_[bounded.value.get()] = bounded; }
   /// Null when the value has a size that is known.
   const Bounded *bounded(const Term &value) const {
@@ -173,6 +180,7 @@ private:
   size_t made_ = 0;
   std::unordered_map<const Operand *, Quantized> quantized_;
   std::unordered_map<const Operand *, Bounded> bounds_;
+  std::unordered_map<const Operand *, int64_t> limits_;
   bool readsBounds_ = false;
   std::vector<DraftOp> ops_;
   std::unordered_map<int, Term> untrained_; // by the trained variable's op

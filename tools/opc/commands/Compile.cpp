@@ -294,7 +294,8 @@ private:
     OPC_RETURN_IF_ERROR(opFlags_.apply(&options_));
     options_.train = mode_ == "train";
     options_.fuse = !noFuse_;
-    options_.regions = !isOnnx(); // nor graphs of branches in ops: what is written as ONNX is each op by itself
+    options_.regions = !isOnnx(); // what is written as ONNX is each op by itself
+    options_.keepsBranches = isOnnx();
     options_.wanted = until_;
     options_.verifyEach |= verifyEach_;
     if (stats_ != "" && stats_ != "true" && stats_ != "json")

@@ -208,6 +208,7 @@ private:
     request_.variables = std::move(made.values);
     request_.constants = constants_;
     request_.blockProducts = std::move(made.blocks);
+    OPC_ASSIGN_OR_RETURN(request_.graphs, OnnxOutput::innerGraphs(made_, registry, pipeline.source()));
     for (const auto &[name, value] : variables_) bytesBefore_ += value.bytes.size();
     for (const auto &[name, value] : request_.variables) bytesAfter_ += value.bytes.size();
     return OnnxOutput::writeModel(invocation, made_, registry, request_, pipeline.source(), flags_.output);

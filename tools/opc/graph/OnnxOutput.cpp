@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OnnxOutput.h"
 
+#include "ControlFacts.h"
 #include "FileBytes.h"
 #include "GraphConstants.h"
 #include "GraphInput.h"
@@ -113,6 +114,14 @@ Result<std::map<std::string, StoredTensor>> OnnxOutput::values(Pipeline &pipelin
   return values;
 }
 
+Outcome<std::map<std::string, InnerGraph>> OnnxOutput::innerGraphs(const GraphFacts &facts, const Registry &registry,
+                                                                   const SourceText &source) {
+  std::vector<Diagnostic> unread;
+  auto graphs = controlFacts(facts, registry, source.name, &unread);
+  if (!unread.empty()) return Failure(unread, unread.size(), StatusCode::kInvalidGraph, source);
+  return graphs;
+}
+
 Outcome<size_t> OnnxOutput::write(Invocation &invocation, Pipeline &pipeline, const Registry &registry,
                                   const std::string &output) const {
   const GraphFacts facts = pipeline.facts();
@@ -120,6 +129,7 @@ Outcome<size_t> OnnxOutput::write(Invocation &invocation, Pipeline &pipeline, co
   request.name = pipeline.source().name;
   if (opset_) request.opset = opset_;
   request.constants = graphConstants(pipeline, registry);
+  OPC_ASSIGN_OR_RETURN(request.graphs, innerGraphs(facts, registry, pipeline.source()));
   OPC_ASSIGN_OR_RETURN(request.variables, values(pipeline, registry, facts));
   return writeModel(invocation, facts, registry, std::move(request), pipeline.source(), output);
 }

@@ -8,6 +8,7 @@
 #include "Option.h"
 #include "Pipeline.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ public:
   Outcome<size_t> write(Invocation &invocation, Pipeline &pipeline, const Registry &registry,
                         const std::string &output) const;
 
+  /// What ExportRequest::graphs is. Errors: those of a graph in an op that cannot be read.
+  static Outcome<std::map<std::string, InnerGraph>> innerGraphs(const GraphFacts &facts, const Registry &registry,
+                                                                const SourceText &source);
   /// The same for facts that a command has made; without `output` nothing is written. `source`: what findings are
   /// about.
   static Outcome<size_t> writeModel(Invocation &invocation, const GraphFacts &facts, const Registry &registry,
