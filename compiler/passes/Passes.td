@@ -58,6 +58,16 @@ def CastOps : GraphPass<"opc-cast-ops"> {
   ];
 }
 
+def WriteOutControl : GraphPass<"opc-write-out-control"> {
+  let summary = "Writes branches and turns out where ops with graphs cannot run";
+  let description = [{
+    For several devices and for GPUs. An `if` becomes the ops of both branches and a choice of each result, a `loop` those
+    of every turn that there can be: of a turn that only the run makes or leaves out, the states before it are chosen
+    where it is left out. At most 4096 turns, and their number must have a bound. Results keep their names. Graphs lie in
+    attributes as texts, which `opc-opt` reads with `--opc-pipeline` alone. Tensors need their types.
+  }];
+}
+
 def DropTrainConf : GraphPass<"opc-drop-train-conf"> {
   let summary = "Takes the train_conf out of the job that the graph came with";
   let description = [{

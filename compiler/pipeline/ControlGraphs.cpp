@@ -138,17 +138,13 @@ std::shared_ptr<const GraphTexts> controlTexts(const CompileOptions &options) {
 }
 
 bool checkControl(ModuleOp module, const CompileOptions &options) {
-  const char *where = options.mesh              ? "several devices"
-                      : !options.sizes.empty()  ? "sizes in a range"
-                      : options.device != "cpu" ? "a GPU"
-                                                : nullptr;
-  if (!where) return true;
+  if (options.sizes.empty()) return true;
   for (auto op : graphBlock(module).getOps<ir::UserOp>()) {
     if (controlKind(op.getOpType()) == ControlKind::kNone) continue;
     emitFinding(op.getLoc(), "OPC0416",
                 "op " + ir::opName(op) + " (" + op.getOpType().str() +
-                    "): its graphs run on one CPU with fixed shapes, and this compilation is for " + where,
-                "make what it decides known (--const of an ONNX model), or compile for the CPU and fixed shapes");
+                    "): its graphs are made for fixed shapes, and this compilation is for sizes in a range",
+                "make what it decides known (--const of an ONNX model), or compile for fixed shapes");
     return false;
   }
   return true;

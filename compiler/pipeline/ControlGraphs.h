@@ -15,7 +15,7 @@
 
 namespace opc {
 
-/// Whether such ops can be run where the options say: on one CPU with fixed shapes (OPC0416).
+/// Whether such ops can be compiled for the sizes that the options say: fixed ones (OPC0416).
 bool checkControl(mlir::ModuleOp module, const CompileOptions &options);
 
 /// How passes read and write such ops' graphs.

@@ -23,6 +23,8 @@ void populatePhase(Phase phase, OpPassManager &passes, const CompileOptions &opt
   switch (phase) {
   case Phase::kShape:
     passes.addPass(createInferShapes());
+    // Ops with graphs run on one CPU.
+    if (options.mesh || options.device != "cpu") passes.addPass(createWriteOutControl(controlTexts(options)));
     if (!options.castOps.empty()) passes.addPass(createCastOps(options.castOps));
     if (options.cut.hasParts()) passes.addPass(createCutGraph(options.cut));
     return;

@@ -144,12 +144,9 @@ class Branches(Control):
         self.assertEqual(done.returncode, 0, done.stderr)
         done = self.opc("grad", path, "--loss", "y", "--wrt", "a", "--wrt", "b", "-o", self.path("g.pbtxt"))
         self.assertEqual(done.returncode, 0, done.stderr)
-        graph = self.path("if.pbtxt")
-        self.assertEqual(self.opc("compile", path, "--emit", "pbtxt", "-o", graph).returncode, 0)
-        done = self.opc("compile", graph, "--mesh", "2", "-o", self.path("m.plan"))
-        self.assertEqual(done.returncode, 4, done.stderr)
-        self.assertIn("OPC0416", done.stderr)
-        self.assertEqual(done.stderr.count("error["), 1, done.stderr)
+        # The import writes both branches out for a range, too.
+        done = self.opc("compile", path, "--shape", "x=n:1..4,8", "--shape", "s=n,1", "-o", self.path("m.plan"))
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 class Loops(Control):
