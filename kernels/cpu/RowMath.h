@@ -17,10 +17,12 @@ struct RowMath {
   void (*softmaxGradient)(const float *y, const float *dy, float *dx, int64_t n, int64_t rows);
   /// dx = dy - exp(y) sum of dy.
   void (*logSoftmaxGradient)(const float *y, const float *dy, float *dx, int64_t n, int64_t rows);
-  /// y = softmax of x, logs[r] = log of the sum of exponentials of row r; a row of -inf has logarithm -inf.
+  /// y = softmax of x, logs[r] = log of the sum of exponentials of row r; a row of -inf has logarithm -inf. y may be x.
   void (*softmaxAndLog)(const float *x, float *y, float *logs, int64_t n, int64_t rows);
   /// y = factors[r] x.
   void (*scale)(const float *x, const float *factors, float *y, int64_t n, int64_t rows);
+  /// One row: y = exp(x - shift). y may be x.
+  void (*exponentials)(const float *x, float *y, int64_t n, float shift);
   /// One row: the sum of x.
   float (*total)(const float *x, int64_t n);
   /// One row: the sum of target (log - x); nothing where target is 0.

@@ -78,8 +78,8 @@ OPC_LANES float largestOf(const float *x, int64_t n) {
   return top;
 }
 
-/// y = exp(x - top); their sum, in 16 lanes.
-OPC_LANES float exponentials(const float *x, float *y, int64_t n, float top) {
+/// y = exp(x - top), where no x is above top; their sum, in 16 lanes.
+OPC_LANES float exponentialsBelow(const float *x, float *y, int64_t n, float top) {
   F16 sums = all<F16>(0.0f);
   int64_t i = 0;
   for (; i + 16 <= n; i += 16) {
@@ -121,13 +121,13 @@ OPC_LANES float totalOf(const float *x, int64_t n) {
 }
 
 void softmax(const float *x, float *y, int64_t n, int64_t rows) {
-  for (; rows > 0; --rows, x += n, y += n) multiply<false>(y, y, n, 1.0f / exponentials(x, y, n, largestOf(x, n)));
+  for (; rows > 0; --rows, x += n, y += n) multiply<false>(y, y, n, 1.0f / exponentialsBelow(x, y, n, largestOf(x, n)));
 }
 
 void softmaxAndLog(const float *x, float *y, float *logs, int64_t n, int64_t rows) {
   for (; rows > 0; --rows, x += n, y += n) {
     const float top = largestOf(x, n), shift = top == -__builtin_inff() ? 0.0f : top;
-    const float sum = exponentials(x, y, n, shift);
+    const float sum = exponentialsBelow(x, y, n, shift);
     multiply<false>(y, y, n, 1.0f / sum);
     *logs++ = __builtin_logf(sum) + shift;
   }
@@ -180,6 +180,13 @@ void logSoftmaxGradient(const float *y, const float *dy, float *dx, int64_t n, i
 
 void scale(const float *x, const float *factors, float *y, int64_t n, int64_t rows) {
   for (; rows > 0; --rows, x += n, y += n) multiply<true>(x, y, n, *factors++);
+}
+
+void exponentials(const float *x, float *y, int64_t n, float shift) {
+  mapRow(y, n, [=](auto v, int64_t i, int64_t count) {
+    using V = typename decltype(v)::type;
+    return vectorExp(sub(elements<V>(x + i, count), all<V>(shift)));
+  });
 }
 
 float total(const float *x, int64_t n) { return totalOf(x, n); }
@@ -312,9 +319,9 @@ void parameterSums(const float *dy, const float *x, const float *means, const fl
   }
 }
 
-constexpr RowMath kLoops = {softmax,   logSoftmax,   softmaxGradient, logSoftmaxGradient,   softmaxAndLog,
-                            scale,     total,        crossEntropy,    crossEntropyGradient, statistics,
-                            normalize, normGradient, parameterSums};
+constexpr RowMath kLoops = {softmax,    logSoftmax,   softmaxGradient, logSoftmaxGradient, softmaxAndLog,
+                            scale,      exponentials, total,           crossEntropy,       crossEntropyGradient,
+                            statistics, normalize,    normGradient,    parameterSums};
 
 } // namespace
 } // namespace opc::cpu

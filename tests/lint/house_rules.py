@@ -148,7 +148,8 @@ class Binaries(unittest.TestCase):
         if not found:
             self.skipTest("the object file is not there")
         symbols = subprocess.run(["nm", "-C", "--defined-only", "--extern-only", found[0]], capture_output=True, text=True, check=True).stdout
-        self.assertEqual([line.split(None, 2)[2] for line in symbols.splitlines()], ["opc::cpu::kRowMathV4"])
+        names = [line.split(None, 2)[2] for line in symbols.splitlines()]
+        self.assertEqual([n for n in names if not n.startswith("__")], ["opc::cpu::kRowMathV4"])  # sanitizers add some
 
     def test_no_path_of_the_build_in_the_binaries(self):
         for name in ("opc", "opc-runtime"):

@@ -44,6 +44,7 @@ Row everything(const RowMath &math, const Row &x, const Row &y, const Row &gamma
   math.logSoftmaxGradient(x.data(), y.data(), made.data(), n, rows), keep(made);
   math.softmaxAndLog(x.data(), made.data(), logs.data(), n, rows), keep(made), keep(logs);
   math.scale(x.data(), y.data(), made.data(), n, rows), keep(made);
+  math.exponentials(x.data(), made.data(), n, 2.5f), keep(made);
   all.push_back(math.total(x.data(), n));
   all.push_back(math.crossEntropy(x.data(), y.data(), 1.5f, n));
   math.crossEntropyGradient(x.data(), y.data(), made.data(), n, 0.75f, 1.25f), keep(made);
@@ -114,6 +115,11 @@ TEST_CASE("functions on rows are what their formulas say", "[rows]") {
       math->softmaxAndLog(x.data(), made.data(), &found, n, 1);
       near("softmaxAndLog", 2e-6, soft);
       REQUIRE(std::abs(static_cast<double>(found) - log) <= 2e-6 * (1 + std::abs(log)));
+      math->exponentials(x.data(), made.data(), n, -2.0f);
+      near("exponentials", 1e-6, [&](size_t i) { return std::exp(at(x, i) + 2); });
+      made = x;
+      math->softmaxAndLog(made.data(), made.data(), &found, n, 1);
+      near("softmaxAndLog in its place", 2e-6, soft);
       math->logSoftmax(x.data(), made.data(), n, 1);
       near("logSoftmax", 4e-6, [&](size_t i) { return at(x, i) - log; });
       const double dot = sumOf(n, [&](size_t i) { return at(prob, i) * at(dy, i); });

@@ -92,15 +92,10 @@ private:
     Gemm<T> scores, dprob, dvalue, dquery, dkey;
   };
   /// exp(score - log_sum), which is at most 1 for scores that log_sum was computed of, and anything for others.
-  static void probabilities(float *row, int64_t n, float sum) {
-    using S = Simd<float>;
-    const auto by = S::set1(sum);
-    for (int64_t j = 0; j < n; j += 8) {
-      const auto m = S::mask(n - j);
-      S::store(row + j, simdExp(S::sub(S::load(row + j, m), by)), m);
-    }
+  static void probabilities(float *row, int64_t n, float sum) { rowMath().exponentials(row, row, n, sum); }
+  static void probabilities(double *row, int64_t n, double sum) {
+    for (int64_t j = 0; j < n; ++j) row[j] = std::exp(row[j] - sum);
   }
-  static void probabilities(double *row, int64_t n, double sum) { expRow(row, n, sum); }
 };
 
 REGISTER_USER_OP("scaled_dot_product_attention_grad")

@@ -3,37 +3,32 @@
 #pragma once
 
 #include "Gemm.h"
+#include "RowMath.h"
 #include "SimdExp.h"
 #include "attention/AttentionShape.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 namespace opc::ops {
 
-inline void expRow(float *row, int64_t n, float shift) {
-  using S = cpu::Simd<float>;
-  const auto by = S::set1(shift);
-  for (int64_t j = 0; j < n; j += 8) {
-    const auto mask = S::mask(n - j);
-    S::store(row + j, cpu::simdExpNonPositive(S::sub(S::load(row + j, mask), by)), mask);
-  }
-}
-inline void expRow(double *row, int64_t n, double shift) {
-  for (int64_t j = 0; j < n; ++j) row[j] = std::exp(row[j] - shift);
-}
-
 /// Scores become probabilities; gives the logarithm of the sum of exponentials. A row that sees nothing becomes zeros,
 /// and its logarithm minus infinity.
-template <class T> T softmaxScores(T *row, int64_t n) {
-  const T top = n > 0 ? cpu::rowMax(row, n) : -std::numeric_limits<T>::infinity();
+inline float softmaxScores(float *row, int64_t n) {
+  float log = -std::numeric_limits<float>::infinity();
+  if (n > 0) cpu::rowMath().softmaxAndLog(row, row, &log, n, 1);
+  if (std::isinf(log) && log < 0) std::fill_n(row, n, 0.0f);
+  return log;
+}
+inline double softmaxScores(double *row, int64_t n) {
+  const double top = n > 0 ? cpu::rowMax(row, n) : -std::numeric_limits<double>::infinity();
   if (std::isinf(top) && top < 0) {
-    std::fill_n(row, n, T(0));
+    std::fill_n(row, n, 0.0);
     return top;
   }
-  expRow(row, n, top);
-  const T sum = cpu::rowSum(row, n, [](typename cpu::Simd<T>::V v) { return v; });
-  const T inverse = T(1) / sum;
+  for (int64_t j = 0; j < n; ++j) row[j] = std::exp(row[j] - top);
+  const double sum = cpu::rowSum(row, n, [](cpu::Simd<double>::V v) { return v; }), inverse = 1 / sum;
   for (int64_t j = 0; j < n; ++j) row[j] *= inverse;
   return std::log(sum) + top;
 }
