@@ -394,6 +394,25 @@ KERNEL(good_copy_without_barrier) {
   out[i] = s[4 * i];
 }
 
+KERNEL(bad_write_where_a_copy_lands) {
+  __shared__ __align__(16) int s[256];
+  int i = threadIdx.x;
+  __pipeline_memcpy_async(s + 4 * i, in + 4 * i, 16);
+  __pipeline_commit();
+  s[4 * i] = i; // finding: race
+  __pipeline_wait_prior(0);
+  out[i] = s[4 * i];
+}
+KERNEL(good_write_where_a_copy_lands) {
+  __shared__ __align__(16) int s[256];
+  int i = threadIdx.x;
+  __pipeline_memcpy_async(s + 4 * i, in + 4 * i, 16);
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  s[4 * i] = i;
+  out[i] = s[4 * i];
+}
+
 KERNEL(bad_copy_of_older_group) {
   __shared__ __align__(16) int s[512];
   int i = threadIdx.x;

@@ -100,6 +100,11 @@ std::byte *shared(Lanes &x, int lane, Want &w) {
   uint8_t *marks = x.block.sharedWritten.data() + w.address;
   if (w.use != Use::kWrite && !allWritten(marks, w.size))
     unwritten(x, lane, w, marks, "shared address " + hex(w.address));
+  else if (w.use == Use::kWrite && std::find(marks, marks + w.size, 2) != marks + w.size)
+    x.find(lane, "race", kCudaLaunchFailed,
+           what(w) + "shared address " + hex(w.address) +
+               ", where cp.async is still copying to: what is there in the end is either; a wait for it is missing",
+           false);
   std::byte *data = reinterpret_cast<std::byte *>(x.block.shared.data()) + w.address;
   noteAccess(x, lane, x.block.sharedCells.data(), w.address, w, x.block.generation, data);
   if (w.use != Use::kRead) markWritten(marks, w.size);
