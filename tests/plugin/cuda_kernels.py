@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -120,7 +121,8 @@ class Document(WithNvcc):
         """nvcc's default is a runtime inside of the plugin, and other programs than opc load the toolkit's: their launches would be lost."""
         inside = os.path.join(scratch, "libinside_relu.so")
         objects = [os.path.join(scratch, name) for name in ("op.o", "cpu.o", "gpu.o")]
-        toolkit, = glob.glob(os.path.join(os.path.dirname(os.path.realpath(NVCC)), "..", "targets", "x86_64*", "lib"))
+        top = re.search(r"^#\$ TOP=(.*)$", subprocess.run([NVCC, "--dryrun", "-c", "x.cu"], capture_output=True, text=True).stderr, re.M)[1]
+        toolkit, = glob.glob(os.path.join(top, "targets", "x86_64*", "lib"))
         done = subprocess.run([base.CXX, "-shared", "-o", inside, *objects, *flags("--ldflags"), os.path.join(toolkit, "libcudart_static.a"), "-ldl", "-lrt", "-lpthread"],
                               capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
