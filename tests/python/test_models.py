@@ -178,6 +178,45 @@ class Models(ScratchTest):
             with self.assertRaisesRegex(opc.UsageError, r"m.plan is a plan, which has its sizes"):
                 opc.load(self.path("m.plan"), **given)
 
+    def test_a_plan_for_sizes_in_a_range(self):
+        """Each run has the size of its arrays, and so have its outputs."""
+        w, c = np.linspace(-1, 1, 12, dtype=F32).reshape(3, 4), np.arange(4, dtype=F32)
+        nodes = [m.node("MatMul", ["x", "w"], ["h"]), m.node("Mul", ["h", "k"], ["y"]), m.node("Add", ["y", "y"], ["z"])]
+        self.model(nodes, [m.value("x", ("n", 3)), m.value("k", ("n", 4))], [m.value("y"), m.value("z")], [m.tensor("w", w)])
+        self.command("compile", "m.onnx", "--shape", "x=n:1..6,3", "-o", "m.plan")
+        program = opc.load(self.path("m.plan"))
+        x, k = np.random.default_rng(1).standard_normal((6, 3)).astype(F32), np.outer(np.arange(6, dtype=F32), c) + 1
+        for run in (program.run, program.session().run):
+            kept = []
+            for n in (2, 6, 1, 3, 3):
+                made = run(x=x[:n], k=k[:n])
+                kept.append((n, made))
+                opposite = run(k=k[6 - n:], x=x[6 - n:])["y"]
+                np.testing.assert_allclose(opposite, (x @ w * k)[6 - n:], rtol=1e-5, atol=1e-6)
+            for n, made in kept:
+                self.assertEqual((made["y"].shape, made["z"].shape), ((n, 4), (n, 4)))
+                np.testing.assert_allclose(made["y"], x[:n] @ w * k[:n], rtol=1e-5, atol=1e-6)
+                np.testing.assert_allclose(made["z"], 2 * (x[:n] @ w * k[:n]), rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(run(k=k[:3] * 2)["y"], 2 * (x[3:] @ w * k[:3]), rtol=1e-5, atol=1e-6)  # the other is the one of before
+        session = program.session()
+        for given, said in ((np.ones((7, 3), F32), r"OPC0704(.|\n)*'x' is f32\[7,3\], expected f32\[n,3\] with n from 1 to 6"),
+                            (np.ones((0, 3), F32), r"OPC0704(.|\n)*n from 1 to 6"), (np.ones((2, 4), F32), r"OPC0704(.|\n)*f32\[2,4\], expected f32\[n,3\] with n from 1 to 6"),
+                            (np.ones(3, F32), r"OPC0704(.|\n)*f32\[3\]"), (np.ones((2, 3)), r"OPC0703(.|\n)*'x' is float64")):
+            with self.assertRaisesRegex(opc.UsageError, said):
+                session.run(x=given, k=k[:2])
+        with self.assertRaisesRegex(opc.UsageError, r"OPC0704(.|\n)*they disagree about n"):
+            session.run(x=x[:2], k=k[:3])
+        np.testing.assert_allclose(session.run(x=x[:2], k=k[:2])["y"], x[:2] @ w * k[:2], rtol=1e-5, atol=1e-6)
+        # Branches of an If that the run decides, at every size.
+        yes = m.graph([m.node("Relu", ["x"], ["t"])], [], [m.value("t")])
+        no = m.graph([m.node("Neg", ["x"], ["t"])], [], [m.value("t")])
+        self.model([m.node("If", ["c"], ["y"], "choice", then_branch=yes, else_branch=no)], [m.value("x", ("n", 3)), m.value("c", (), 9)], [m.value("y")])
+        self.command("compile", "m.onnx", "--shape", "x=n:1..6,3", "-o", "c.plan")
+        run = opc.load(self.path("c.plan")).run
+        for n in (1, 4):
+            np.testing.assert_array_equal(run(x=x[:n], c=np.array(True))["y"], np.maximum(x[:n], 0))
+            np.testing.assert_array_equal(run(x=x[:n], c=np.array(False))["y"], -x[:n])
+
     def test_errors_of_a_run_name_the_node(self):
         path = self.model([m.node("Neg", ["x"], ["h"]), m.node("Gather", ["h", "i"], ["y"], "pick/rows")], [m.value("x", (2, 3)), m.value("i", (1,), 7)],
                           [m.value("y")])

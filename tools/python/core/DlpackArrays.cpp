@@ -85,6 +85,12 @@ size_t AnyArray::bytes() const {
   return count;
 }
 
+Shape AnyArray::shape() const {
+  if (dlpack_) return Shape(DimVector(dlpack_->shape, dlpack_->shape + dlpack_->ndim));
+  const auto array = py::reinterpret_borrow<py::array>(owner_);
+  return Shape(DimVector(array.shape(), array.shape() + array.ndim()));
+}
+
 void AnyArray::copyTo(void *to) const {
   dlpack_ ? capi::copyFromDlpack(*dlpack_, to) : copyArray(py::reinterpret_borrow<py::array>(owner_), to);
 }

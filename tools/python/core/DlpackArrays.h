@@ -23,6 +23,7 @@ public:
   bool isReadable() const;
   const void *data() const;
   size_t bytes() const;
+  Shape shape() const;
   void copyTo(void *to) const;
 
 private:

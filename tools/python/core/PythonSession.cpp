@@ -147,13 +147,21 @@ void PythonSession::feed(size_t i, py::handle value) {
 }
 
 void PythonSession::read(size_t i, AnyArray array) {
-  const PortInfo &port = interface_.inputs[i];
+  const PortInfo &port = session_.interface().inputs[i];
+  if (!port.sizes.empty()) check(takeSizes(port, array));
   check(array.check(port.desc, "input '" + port.name + "'"));
   constexpr size_t kWorthLending = size_t{1} << 16;
   const void *lent = array.bytes() >= kWorthLending && array.isReadable() ? array.data() : nullptr;
   if (lent && !session_.lendInput(port.name, lent)) lent = nullptr;
   if (!lent) array.copyTo(valueOf(session_.inputMemory(port.name)));
   fed_[i].emplace(Fed{std::move(array), lent, call_});
+}
+
+/// Of an input whose sizes the plan leaves open: they are those of the array, where its elements are the input's.
+Status PythonSession::takeSizes(const PortInfo &port, const AnyArray &array) {
+  const Shape shape = array.shape();
+  OPC_RETURN_IF_ERROR(array.check({shape, port.desc.data_type()}, "input '" + port.name + "'"));
+  return session_.setInputShape(port.name, shape);
 }
 
 /// Arrays that were fed before are read as they are now, whether they can be read where they lie or not.
@@ -174,7 +182,7 @@ void PythonSession::runSteps(int64_t steps) {
 }
 
 py::object PythonSession::output(size_t i) const {
-  const PortInfo &port = interface_.outputs[i];
+  const PortInfo &port = session_.interface().outputs[i]; // with the sizes of the run
   const void *data = session_.outputData(port.name);
   return data ? arrayOf(port.desc, data) : arrayOf(valueOf(session_.fetch(port.name)));
 }

@@ -47,6 +47,7 @@ private:
   size_t inputIndex(pybind11::handle name) const;
   void feed(size_t input, pybind11::handle value);
   void read(size_t input, AnyArray array);
+  Status takeSizes(const PortInfo &port, const AnyArray &array);
   void readAgain();
   pybind11::object output(size_t i) const;
 
