@@ -200,7 +200,7 @@ class Loops(Control):
     def test_a_hundred_thousand_turns(self):
         """Not written out: the plan is small, and rows are as many as turns."""
         body = m.graph([m.node("Identity", ["c"], ["go"]), m.node("Add", ["h", "one"], ["h_out"]), m.node("Mul", ["h", "h"], ["row"])],
-                       [m.value("i", (), I64), m.value("c", (), BOOL), m.value("h", (2,))], [m.value("go", (), BOOL), m.value("h_out"), m.value("row")])
+                       [m.value("i", (), I64), m.value("c", (), BOOL), m.value("h", (2,), 11)], [m.value("go", (), BOOL), m.value("h_out", None, 11), m.value("row", None, 11)])
         count = 100000
         data = m.model(m.graph([m.node("Loop", ["n", "", "x"], ["y", "rows"], body=body)], [m.value("x", (2,), 11)],
                                [m.value("y", None, 11), m.value("rows", None, 11)],
@@ -215,8 +215,8 @@ class Loops(Control):
 
     def test_a_scan_of_five_thousand(self):
         """Along another axis, backwards, with results along the last axis."""
-        body = m.graph([m.node("Add", ["h", "e"], ["s"]), m.node("Identity", ["s"], ["row"])], [m.value("h", (3,)), m.value("e", (3,))],
-                       [m.value("s"), m.value("row")])
+        body = m.graph([m.node("Add", ["h", "e"], ["s"]), m.node("Identity", ["s"], ["row"])], [m.value("h", (3,), 11), m.value("e", (3,), 11)],
+                       [m.value("s", None, 11), m.value("row", None, 11)])
         data = m.model(m.graph([m.node("Scan", ["x", "z"], ["y", "rows"], num_scan_inputs=1, body=body, scan_input_axes=[1], scan_input_directions=[1],
                                        scan_output_axes=[-1])],
                                [m.value("x", (3,), 11), m.value("z", (3, 5000), 11)], [m.value("y", None, 11), m.value("rows", None, 11)]))
@@ -306,8 +306,8 @@ class Loops(Control):
     def test_branches_that_differ(self):
         """What differs, in which result, and the way out."""
         yes = m.graph([m.node("Identity", ["x"], ["t"]), m.node("Relu", ["x"], ["u"])], [], [m.value("t"), m.value("u")])
-        for node, found in ((m.node("Concat", ["x", "x"], ["v"], axis=0), "f32[8,8]"), (m.node("Cast", ["x"], ["v"], to=11), "f64[4,8]")):
-            no = m.graph([m.node("Identity", ["x"], ["t"]), node], [], [m.value("t"), m.value("v")])
+        for node, element, found in ((m.node("Concat", ["x", "x"], ["v"], axis=0), 1, "f32[8,8]"), (m.node("Cast", ["x"], ["v"], to=11), 11, "f64[4,8]")):
+            no = m.graph([m.node("Identity", ["x"], ["t"]), node], [], [m.value("t"), m.value("v", None, element)])
             data = m.model(m.graph([m.node("If", ["c"], ["y", "z"], "choice", then_branch=yes, else_branch=no)], [m.value("x", (4, 8)), m.value("c", (), BOOL)],
                                    [m.value("y"), m.value("z")]))
             self.refused(data, "OPC0422", f"result 1 ('z') is f32[4,8] of then_branch and {found} of else_branch", 'node 0 "choice"', "--const c=VALUE", exit_code=4)

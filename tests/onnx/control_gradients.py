@@ -43,7 +43,7 @@ def model(nodes, inputs, w, outputs=("loss",)):
 
 def body(nodes, outputs, states=(("h", (4, 8), 1),)):
     return m.graph(nodes, [m.value("i", (), I64), m.value("c", (), BOOL)] + [m.value(*s) for s in states],
-                   [m.value(outputs[0], (), BOOL)] + [m.value(o) for o in outputs[1:]])
+                   [m.value(outputs[0], (), BOOL)] + [m.value(o, None, states[k][2] if k < len(states) else 1) for k, o in enumerate(outputs[1:])])
 
 
 class Gradients(onnx_import.Case):

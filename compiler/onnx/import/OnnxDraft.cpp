@@ -99,6 +99,11 @@ GraphDraft::Part::~Part() {
   draft_->names_.push_back(whole_);
 }
 
+GraphDraft::Visit::~Visit() {
+  draft_->places_.push_back(std::move(place_));
+  draft_->names_.push_back(std::move(name_));
+}
+
 Term GraphDraft::input(const std::string &name, const user_op::TensorDesc &desc) {
   DraftOp op{OpKind::kInput, {}, {}, {desc}, {}, {}, false, places_.size() - 1};
   op.conf.name = name;

@@ -82,6 +82,19 @@ public:
     std::string whole_;
   };
 
+  /// While it lives other nodes are entered; then the ops are of this one again.
+  class Visit {
+  public:
+    explicit Visit(GraphDraft *draft) : draft_(draft), place_(draft->places_.back()), name_(draft->names_.back()) {}
+    ~Visit();
+    Visit(const Visit &) = delete;
+    Visit &operator=(const Visit &) = delete;
+
+  private:
+    GraphDraft *draft_;
+    std::string place_, name_;
+  };
+
   Term input(const std::string &name, const user_op::TensorDesc &desc);
   Term variable(const std::string &name, StoredTensor value, bool trainable);
   /// The same value where it is no parameter: as a variable that is not trained, if `term` is a trained one. Where

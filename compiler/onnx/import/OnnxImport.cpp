@@ -9,6 +9,7 @@
 #include "OnnxNodeOrder.h"
 #include "OnnxSizes.h"
 #include "OnnxTensorData.h"
+#include "OnnxTensorNames.h"
 #include "PrintableText.h"
 
 #include <algorithm>
@@ -76,7 +77,8 @@ public:
                 [this](const char *code, std::string message, std::string help) {
                   error("", code, std::move(message), std::move(help));
                 }),
-        files_(request.name == "<stdin>" || request.name.rfind("git:", 0) == 0 ? "" : request.name) {}
+        files_(request.name == "<stdin>" || request.name.rfind("git:", 0) == 0 ? "" : request.name),
+        tensorNames_(*model_) {}
 
   /// False on error, and where inputs must be known: those are in undecided().
   bool run();
@@ -104,7 +106,7 @@ private:
   Term inputTerm(const std::string &name);
   void readInputs(Scope *scope);
   std::optional<std::string> constantInput(const std::string &name, const user_op::TensorDesc &desc);
-  void readInitializers(const Graph &graph, Scope *scope, bool isWhole);
+  void readInitializers(const Graph &graph, Scope *scope, const std::string &prefix);
   bool finish(const Scope &scope);
   void inputsAlone();
 
@@ -125,9 +127,11 @@ private:
   std::vector<Term> plugin(const user_op::OpDef &def, const Node &node, const std::vector<Term> &inputs,
                            const Attributes &attributes);
   Term constantNode(const Node &node, const Attributes &attributes, const Level &level);
-  Term tensorTerm(const Tensor &tensor, const std::string &name, bool isInitializer);
+  Term tensorTerm(const Tensor &tensor, const std::string &prefix, const std::string &name, bool isInitializer);
   void undecide(const Undecided &u, const std::string &op);
   void checkDeclared(const std::string &name, const Operand &value);
+  static std::optional<Refusal> contradiction(const std::string &name, const Type &type, const Operand &value);
+  static void checkTypes(const Graph &graph, const Scope &scope);
 
   void error(const std::string &place, const char *code, std::string message, std::string help = "") {
     Diagnostic d;
@@ -148,6 +152,8 @@ private:
   GraphDraft draft_;
   ModelInputs inputs_;
   ExternalFiles files_;
+  const TensorNames tensorNames_;
+  std::map<std::pair<const Tensor *, std::string>, Term> variables_; // each once, however often its graph is converted
   NamedTerms outputs_;
   size_t errors_ = 0;
   bool isTold_ = false;
@@ -238,23 +244,27 @@ std::optional<std::string> ModelImport::constantInput(const std::string &name, c
   return std::nullopt;
 }
 
-Term ModelImport::tensorTerm(const Tensor &tensor, const std::string &name, bool isInitializer) {
+Term ModelImport::tensorTerm(const Tensor &tensor, const std::string &prefix, const std::string &name,
+                             bool isInitializer) {
+  Term &made = variables_[{&tensor, prefix}];
+  if (made) return made;
   Result<StoredTensor> value = tensorOf(tensor, &parsed_, &files_);
   if (!value) throw Refusal{value.status().id(), value.status().message(), value.status().help()};
   const bool isFloating = IsFloatingDataType(value->desc.data_type());
   const size_t limit = isFloating ? isInitializer ? 0 : kFloatConstantBytes : kConstantBytes;
-  if (value->bytes.size() <= limit || value->bytes.empty()) return GraphDraft::constant(std::move(*value));
-  return draft_.variable(printableName(name), std::move(*value), isFloating && isInitializer);
+  if (value->bytes.size() <= limit || value->bytes.empty()) return made = GraphDraft::constant(std::move(*value));
+  const std::string whole = printableName(prefix + tensorNames_.of(&tensor, name));
+  return made = draft_.variable(whole, std::move(*value), isFloating && isInitializer);
 }
 
-void ModelImport::readInitializers(const Graph &graph, Scope *scope, bool isWhole) {
+void ModelImport::readInitializers(const Graph &graph, Scope *scope, const std::string &prefix) {
   for (const Tensor &t : graph.initializer()) {
     try {
       if (t.name().empty() || t.name().size() > kMaxName)
         throw Refusal{"OPC0321", "an initializer has no proper name", ""};
       if (scope->values.count(t.name()))
         throw Refusal{"OPC0321", "two values are called '" + shown(t.name()) + "'", "each value has a name of its own"};
-      scope->values[t.name()] = tensorTerm(t, t.name(), isWhole);
+      scope->values[t.name()] = tensorTerm(t, prefix, t.name(), true);
     } catch (const Refusal &r) {
       error("", r.code.c_str(), r.message, r.help);
     }
@@ -271,7 +281,7 @@ Term ModelImport::constantNode(const Node &node, const Attributes &attributes, c
   };
   if (attributes.count("value")) {
     const Attribute *a = c.attr("value", Attribute::TENSOR);
-    return tensorTerm(a->t(), node.output_size() ? level.prefix + node.output(0) : "constant", false);
+    return tensorTerm(a->t(), level.prefix, node.output_size() ? node.output(0) : "constant", false);
   }
   if (attributes.count("value_float")) return list({c.f("value_float", 0)}, Shape());
   if (attributes.count("value_int")) return c.constant({c.i("value_int", 0)}, Shape());
@@ -303,6 +313,7 @@ std::vector<Term> ModelImport::call(const Function &function, const Node &node, 
     scope.values[function.input(k)] = static_cast<size_t>(k) < inputs.size() ? inputs[static_cast<size_t>(k)] : nullptr;
   const Level inner{&opsets, &given, level.prefix + (node.name().empty() ? node.op_type() : node.name()) + "/",
                     level.depth + 1};
+  const GraphDraft::Visit visit(&draft_);
   convertNodes(function.node(), &scope, inner);
   std::vector<Term> results;
   for (const std::string &name : function.output()) {
@@ -321,12 +332,14 @@ std::vector<Term> ModelImport::inlined(const Graph &graph, const std::vector<Ter
   Scope scope{scope_};
   for (int k = 0; k < graph.input_size() && static_cast<size_t>(k) < inputs.size(); ++k)
     scope.values[graph.input(k).name()] = inputs[static_cast<size_t>(k)];
-  readInitializers(graph, &scope, false);
+  const GraphDraft::Visit visit(&draft_);
+  readInitializers(graph, &scope, level.prefix);
   Scope *const outer = scope_;
   const Level *const outerLevel = level_;
   const size_t before = errors_;
   convertNodes(graph.node(), &scope, level);
   scope_ = outer, level_ = outerLevel;
+  checkTypes(graph, scope);
   std::vector<Term> results;
   for (const Value &v : graph.output()) {
     const Term *value = scope.find(v.name());
@@ -446,6 +459,33 @@ void ModelImport::undecide(const Undecided &u, const std::string &op) {
                                                   std::to_string(kDecidingElements) + " elements")};
 }
 
+/// What the model says of a value's type must not be another one.
+std::optional<Refusal> ModelImport::contradiction(const std::string &name, const Type &type, const Operand &value) {
+  const auto &tensor = type.tensor_type();
+  if (type.has_tensor_type() && (tensor.elem_type() == 0 || tensor.elem_type() == elementType(value.type()).onnx))
+    return std::nullopt;
+  DataType said = kInvalidDataType;
+  for (DataType known : dataTypes<types::All>())
+    if (elementType(known).onnx == tensor.elem_type()) said = known;
+  return Refusal{"OPC0322",
+                 "'" + shown(name) + "' is " + value.desc.toString() + ", and the model says that it is " +
+                     (!type.has_tensor_type()    ? "no tensor"
+                      : said == kInvalidDataType ? "of ONNX's element type " + std::to_string(tensor.elem_type())
+                                                 : dataTypeName(said)),
+                 "save the model again with the types that its ops have: onnx.shape_inference.infer_shapes"};
+}
+
+/// The same for all that a graph within an op says of its own values. Throws Refusal.
+void ModelImport::checkTypes(const Graph &graph, const Scope &scope) {
+  for (const auto *list : {&graph.input(), &graph.value_info(), &graph.output()})
+    for (const Value &v : *list) {
+      if (!v.type().has_tensor_type() && !v.type().has_sequence_type()) continue;
+      const auto found = scope.values.find(v.name());
+      if (found == scope.values.end() || !found->second || found->second->kind != Operand::Kind::kTensor) continue;
+      if (auto refusal = contradiction(v.name(), v.type(), *found->second)) throw Refusal(std::move(*refusal));
+    }
+}
+
 /// What the model says of a value must not contradict what its ops make. Shapes are hints, of the sizes that it was
 /// exported with.
 void ModelImport::checkDeclared(const std::string &name, const Operand &value) {
@@ -453,18 +493,8 @@ void ModelImport::checkDeclared(const std::string &name, const Operand &value) {
   if (found == declared_.end() || value.kind != Operand::Kind::kTensor) return;
   const Type &type = *found->second;
   const auto &tensor = type.tensor_type();
-  if (!type.has_tensor_type() || (tensor.elem_type() != 0 && tensor.elem_type() != elementType(value.type()).onnx)) {
-    DataType said = kInvalidDataType;
-    for (DataType known : dataTypes<types::All>())
-      if (elementType(known).onnx == tensor.elem_type()) said = known;
-    error(place_, "OPC0322",
-          "'" + shown(name) + "' is " + value.desc.toString() + ", and the model says that it is " +
-              (!type.has_tensor_type()    ? "no tensor"
-               : said == kInvalidDataType ? "of ONNX's element type " + std::to_string(tensor.elem_type())
-                                          : dataTypeName(said)),
-          "save the model again with the types that its ops have: onnx.shape_inference.infer_shapes");
-    return;
-  }
+  if (const auto refusal = contradiction(name, type, value))
+    return error(place_, refusal->code.c_str(), refusal->message, refusal->help);
   if (!tensor.has_shape() || !request_.shapes.empty()) return;
   const auto &dims = tensor.shape().dim();
   bool fits = dims.size() == value.rank();
@@ -638,7 +668,7 @@ bool ModelImport::run() {
   if (inputs_.isOpen()) return inputsAlone(), true;
   Scope scope;
   readInputs(&scope);
-  readInitializers(model_->graph(), &scope, true);
+  readInitializers(model_->graph(), &scope, "");
   if (errors_) return false;
   convertNodes(model_->graph().node(), &scope, Level{&opsets_, nullptr, "", 0});
   return finish(scope);
