@@ -73,6 +73,7 @@ CudaDevice::~CudaDevice() {
   if (!context_) return;
   (void)enter();
   for (const auto &m : modules_) driver_.moduleUnload(m.second);
+  for (const auto &m : generated_) driver_.moduleUnload(m.second);
   driver_.primaryCtxRelease(device_);
 }
 
@@ -178,6 +179,20 @@ Result<CUfunc_st *> CudaDevice::function(const std::string &kernel) {
     OPC_RETURN_IF_ERROR(
         driver_.check(driver_.moduleLoadData(&module, ptx.c_str()), "loading the device code of " + kernel));
   }
+  return kernelOf(module, kernel);
+}
+
+Result<CUfunc_st *> CudaDevice::functionIn(const std::string &ptx, const std::string &kernel) {
+  OPC_RETURN_IF_ERROR(enter());
+  const std::lock_guard<std::mutex> lock(modulesMutex_);
+  CUmod_st *&module = generated_[ptx];
+  if (!module)
+    OPC_RETURN_IF_ERROR(
+        driver_.check(driver_.moduleLoadData(&module, ptx.c_str()), "loading the generated code of " + kernel));
+  return kernelOf(module, kernel);
+}
+
+Result<CUfunc_st *> CudaDevice::kernelOf(CUmod_st *module, const std::string &kernel) const {
   CUfunc_st *function = nullptr;
   OPC_RETURN_IF_ERROR(
       driver_.check(driver_.moduleGetFunction(&function, module, kernel.c_str()), "finding kernel " + kernel));

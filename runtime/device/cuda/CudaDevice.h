@@ -40,6 +40,8 @@ public:
   Status enter() const;
   /// A kernel of this build's device code; its module is loaded when it is asked for first.
   Result<CUfunc_st *> function(const std::string &kernel);
+  /// A kernel of other device code, which stays loaded.
+  Result<CUfunc_st *> functionIn(const std::string &ptx, const std::string &kernel);
 
 protected:
   void release(void *data, size_t bytes) override;
@@ -47,6 +49,7 @@ protected:
 private:
   CudaDevice(const cuda::CudaDriver &driver, std::string name) : driver_(driver), name_(std::move(name)) {}
   Status outOfMemory(size_t bytes) const;
+  Result<CUfunc_st *> kernelOf(CUmod_st *module, const std::string &kernel) const;
   class PinnedCpu;
 
   const cuda::CudaDriver &driver_;
@@ -56,7 +59,8 @@ private:
   CUctx_st *context_ = nullptr;
   std::mutex modulesMutex_; // lanes bind their kernels one after the other, sessions do not
   std::map<int, CUmod_st *> modules_;
-  std::map<const std::byte *, size_t> pinned_; // taken before anything runs
+  std::map<std::string, CUmod_st *> generated_; // by text
+  std::map<const std::byte *, size_t> pinned_;  // taken before anything runs
 };
 
 /// The simulator's driver, where the device is a simulated one.

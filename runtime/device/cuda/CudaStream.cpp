@@ -197,6 +197,21 @@ opc::cuda::CudaFunction CudaStream::Executor::function(const std::string &name) 
 
 int CudaStream::Executor::capability() const { return device_.capability(); }
 
+opc::cuda::CudaFunction CudaStream::Executor::load(const std::string &ptx, const std::string &kernel) {
+  Result<CUfunc_st *> found = device_.functionIn(ptx, kernel);
+  if (!found) throwDeviceError(found.status());
+  return opc::cuda::CudaFunction(*found);
+}
+
+void *CudaStream::Executor::scratch(size_t bytes) {
+  if (scratch_.empty() || scratch_.back().bytes() < bytes) {
+    Result<DeviceMemory> memory = device_.allocateUnwritten(bytes);
+    if (!memory) throwDeviceError(memory.status());
+    scratch_.push_back(std::move(*memory));
+  }
+  return scratch_.back().data();
+}
+
 void CudaStream::Executor::launch(opc::cuda::CudaFunction kernel, opc::cuda::Dim3 grid, opc::cuda::Dim3 block,
                                   uint32_t sharedBytes, void **arguments) {
   require(device_.driver().launchKernel(static_cast<CUfunc_st *>(kernel.handle()), grid.x, grid.y, grid.z, block.x,

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "CudaLaunch.h"
+#include "CudaModules.h"
 #include "cuda/CudaDevice.h"
 #include "cuda/IndexFaults.h"
+
+#include <vector>
 
 namespace opc::runtime {
 
@@ -53,7 +55,7 @@ public:
 
 private:
   /// What kernels launch with.
-  class Executor final : public opc::cuda::CudaLaunch {
+  class Executor final : public opc::cuda::CudaLaunch, public opc::cuda::CudaModules {
   public:
     Executor(CudaDevice &device, CudaStream &owner, CUstream_st *stream)
         : opc::cuda::CudaLaunch(stream), device_(device), owner_(owner) {}
@@ -67,10 +69,14 @@ private:
     opc::cuda::IndexFault *watch(const user_op::OpContext &op, const std::string &argument,
                                  std::function<std::string(int64_t position, int64_t value)> text) override;
 
+    opc::cuda::CudaFunction load(const std::string &ptx, const std::string &kernel) override;
+    void *scratch(size_t bytes) override;
+
   private:
     void require(cuda::CuResult result, const char *what) const;
     CudaDevice &device_;
     CudaStream &owner_;
+    std::vector<DeviceMemory> scratch_; // each larger than those before it, which earlier tasks still use
   };
 
   CudaStream(CudaDevice &device, CUstream_st *stream)
