@@ -1,10 +1,12 @@
 // The compiler of regions: which are equal, how long it takes.
 // SPDX-License-Identifier: Apache-2.0
 #include "Codegen.h"
+#include "DeviceEmitter.h"
 #include "MachineCode.h"
 #include "RegionEmitter.h"
 #include "RegionKey.h"
 
+#include <cctype>
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
@@ -32,13 +34,23 @@ std::string keyOf(const Region &region) {
 }
 
 /// What code depends on and keyOf() takes for granted within one process: the level, and who has made the code.
-std::string cacheKey(const Region &region, CodeLevel level, unsigned lanes) {
+std::string cacheKey(const std::string &key, const std::string &level) {
   const std::string version = codegen::codeVersion();
-  if (version.empty()) return "";
-  return version + '\n' + codeLevelName(level) + ' ' + std::to_string(lanes) + '\n' + keyOf(region);
+  return version.empty() ? "" : version + '\n' + level + '\n' + key;
 }
 
-class Codegen final : public RegionCodegen {
+/// A name for a GPU's kernel: what it begins and ends with, and a digest of what it computes.
+std::string kernelName(const Region &region, const std::string &key) {
+  std::string name = "region_" + region.steps.front().op.def().name + "_" + region.steps.back().op.def().name + "_";
+  for (char &c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_'; // those of plugins may have dots
+  uint64_t hash = 14695981039346656037u;                       // FNV-1a
+  for (const unsigned char c : key) hash = (hash ^ c) * 1099511628211u;
+  for (int i = 60; i >= 0; i -= 4) name += "0123456789abcdef"[hash >> i & 15u];
+  return name;
+}
+
+class Codegen final : public RegionCodegen, public DeviceCompiler {
 public:
   Codegen(CodeLevel level, bool isEager) : level_(level), isEager_(isEager) {}
   bool isEager() const override { return isEager_; }
@@ -51,18 +63,25 @@ public:
       ++stats_.reused;
       return same;
     }
-    CodegenEvent event;
-    event.start = std::chrono::steady_clock::now();
-    for (const RegionStep &step : region.steps) event.ops.push_back(step.op.def().name);
+    CodegenEvent event = begin(region);
     std::shared_ptr<const RegionCode> made = make(region, reason, &event);
     for (size_t i = 0; made && i < region.steps.size(); ++i)
       if (!isBuiltIn(region.steps[i]) && !make(stepAlone(region, i), reason, &event)) made = nullptr;
-    (made ? stats_.compiled : stats_.refused) += 1;
-    if (made && event.isCached) ++stats_.cached;
-    if (!made) event.reason = *reason;
-    event.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - event.start).count();
-    stats_.seconds += event.seconds;
-    if (events_.size() < kMaxEvents) events_.push_back(std::move(event));
+    end(std::move(event), made != nullptr, *reason);
+    known = made;
+    return made;
+  }
+  std::shared_ptr<const DeviceCode> compileForDevice(const Region &region, std::string *reason) override {
+    const std::lock_guard lock(mutex_);
+    const std::string key = deviceRegionKey(region);
+    std::weak_ptr<const DeviceCode> &known = knownOnDevice_[key];
+    if (std::shared_ptr<const DeviceCode> same = known.lock()) {
+      ++stats_.reused;
+      return same;
+    }
+    CodegenEvent event = begin(region);
+    std::shared_ptr<const DeviceCode> made = makeForDevice(region, key, reason, &event);
+    end(std::move(event), made != nullptr, *reason);
     known = made;
     return made;
   }
@@ -80,9 +99,48 @@ public:
   }
 
 private:
+  static CodegenEvent begin(const Region &region) {
+    CodegenEvent event;
+    event.start = std::chrono::steady_clock::now();
+    for (const RegionStep &step : region.steps) event.ops.push_back(step.op.def().name);
+    return event;
+  }
+  void end(CodegenEvent event, bool isMade, const std::string &reason) {
+    (isMade ? stats_.compiled : stats_.refused) += 1;
+    if (isMade && event.isCached) ++stats_.cached;
+    if (!isMade) event.reason = reason;
+    event.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - event.start).count();
+    stats_.seconds += event.seconds;
+    if (events_.size() < kMaxEvents) events_.push_back(std::move(event));
+  }
+
+  /// Where the graph's ops have no loops of their own to compare with, on the GPU, the code is taken as it is.
+  std::shared_ptr<const DeviceCode> makeForDevice(const Region &region, const std::string &regionKey,
+                                                  std::string *reason, CodegenEvent *event) {
+    auto made = std::make_shared<DeviceCode>();
+    const DeviceLoop loop = deviceLoopOf(region);
+    made->lanes = loop.lanes;
+    made->kernel = kernelName(region, regionKey);
+    const std::string key = cache_ ? cacheKey(regionKey, codegen::kDeviceLevel) : "";
+    if (!key.empty()) made->ptx = cache_->find(key);
+    event->isCached = !made->ptx.empty();
+    if (!event->isCached) {
+      if (!leaves_) leaves_ = std::make_unique<codegen::LeafLibrary>(context_);
+      std::unique_ptr<llvm::Module> module =
+          codegen::emitDeviceRegion(region, loop, *leaves_, context_, made->kernel, reason);
+      if (module) made->ptx = codegen::compileToPtx(std::move(module), reason);
+      if (made->ptx.empty()) return nullptr;
+      if (!key.empty()) cache_->keep(key, made->ptx);
+    }
+    event->bytes = made->ptx.size();
+    stats_.bytes += event->bytes;
+    return made;
+  }
+
   std::shared_ptr<const RegionCode> make(const Region &region, std::string *reason, CodegenEvent *event) {
     const unsigned lanes = codegen::lanesOf(level_);
-    const std::string key = cache_ ? cacheKey(region, level_, lanes) : "";
+    const std::string level = codeLevelName(level_) + (' ' + std::to_string(lanes));
+    const std::string key = cache_ ? cacheKey(keyOf(region), level) : "";
     std::string object = key.empty() ? "" : cache_->find(key);
     if (!object.empty())
       if (auto made = load(region, object, lanes, reason, event)) {
@@ -122,6 +180,7 @@ private:
   llvm::LLVMContext context_;
   std::unique_ptr<codegen::LeafLibrary> leaves_;
   std::unordered_map<std::string, std::weak_ptr<const RegionCode>> known_;
+  std::unordered_map<std::string, std::weak_ptr<const DeviceCode>> knownOnDevice_;
   CodegenStats stats_;
   std::vector<CodegenEvent> events_;
   std::unique_ptr<codegen::CodeCache> cache_;

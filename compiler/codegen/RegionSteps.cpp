@@ -115,8 +115,7 @@ bool RegionSteps::step(const RegionStep &step, Value *made) {
   for (uint32_t v : step.args) args.push_back(values_[v]);
   const bool isBuiltIn = step.kernel->origin.library == "built-in";
   if (isBuiltIn && type == "cast") return convert(step.op, args[0], made);
-  if (isBuiltIn && type == "where")
-    return choose(step.op.inputDescs()[0].data_type(), args[0], args[1], args[2], made);
+  if (isBuiltIn && type == "where") return choose(step.op.inputDescs()[0].data_type(), args[0], args[1], args[2], made);
   if (isBuiltIn && type == "masked_fill") return fill(step, args, made);
   if (isBuiltIn && type == "bias_add") {
     const DataType in = step.op.inputDescs()[0].data_type();
@@ -198,8 +197,8 @@ bool RegionSteps::fill(const RegionStep &step, const Values &args, Value *made) 
   const DataType type = step.op.outputDescs()[0].data_type();
   llvm::Value *number = llvm::ConstantInt::get(bitsOf(type), bits);
   number = entry.CreateBitCast(number, storedType(type));
-  return choose(step.op.inputDescs()[1].data_type(), args[1], {entry.CreateVectorSplat(lanes_, number), true},
-                args[0], made);
+  return choose(step.op.inputDescs()[1].data_type(), args[1], {entry.CreateVectorSplat(lanes_, number), true}, args[0],
+                made);
 }
 
 /// Casts, as in ConvertElements.cpp. Between half types and others by way of f32.
@@ -270,11 +269,10 @@ RegionSteps::Value RegionSteps::attribute(const scalar::ScalarValue &v, DataType
 }
 
 bool RegionSteps::node(const scalar::ScalarProgram::Node &n, const std::vector<Value> &nodes, const Values &parameters,
-          DataType type, Value *made) {
+                       DataType type, Value *made) {
   if (n.op == ScalarOp::kConstant) {
-    *made = {
-        llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(lanes_), constantOf(context_, n.value, type)),
-        true};
+    *made = {llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(lanes_), constantOf(context_, n.value, type)),
+             true};
     return true;
   }
   if (n.op == ScalarOp::kParameter) {

@@ -94,9 +94,9 @@ public:
 
   void addGraphs(const ControlPlans *graphs) { graphs_ = graphs; }
 
-  /// Machine code, if it is to have any, goes to the whole plan.
+  /// Machine code, if it is to have any, goes to the whole plan. It is the CPU's.
   void addNative(NativeEmitter *native, plan::Plan *whole) {
-    native_ = native;
+    native_ = isOnDevice(schedule_) ? nullptr : native;
     whole_ = whole;
   }
 
@@ -232,7 +232,7 @@ private:
     if (!op.getOuts().empty()) argument("out", op.getOuts(), t->add_output());
     t->set_stream(scheduled.stream);
     setPace(op, t);
-    t->set_kernel(kernelName(scheduled));
+    t->set_kernel(kernelName(schedule_, scheduled));
     location(op, t->mutable_location());
     auto *b = t->mutable_boxing();
     b->set_kind(op.getKind().str());
@@ -267,20 +267,20 @@ private:
     if (!op.getOuts().empty()) argument("out", op.getOuts(), t->add_output());
     t->set_stream(scheduled.stream);
     setPace(op, t);
-    t->set_kernel(kernelName(scheduled));
+    t->set_kernel(kernelName(schedule_, scheduled));
     location(op, t->mutable_location());
     std::vector<bool> isHidden;
     const auto body = op.getBody().front().getOps<ir::UserOp>();
-    auto add = [&](ir::UserOp user, const user_op::OpDef &def, const user_op::KernelDef &kernel) {
+    auto add = [&](ir::UserOp user, std::string kernel) {
       plan::Task *part = t->add_body();
       computation(user, {}, &isHidden, part);
       for (ir::ShardingAttr s : shardings(user)) sharding(s, part->add_sharding());
-      part->set_kernel(kernelName(def, kernel));
+      part->set_kernel(std::move(kernel));
     };
     if (scheduled.batch)
-      for (auto [user, step] : llvm::zip(body, scheduled.batch->steps)) add(user, step.op.def(), *step.kernel);
+      for (auto [user, s] : llvm::zip(body, scheduled.batch->steps)) add(user, kernelName(s.op.def(), *s.kernel));
     else
-      for (auto [user, step] : llvm::zip(body, scheduled.region->steps)) add(user, step.op.def(), *step.kernel);
+      for (auto [user, step] : llvm::zip(body, scheduled.region->steps)) add(user, kernelName(schedule_, step));
   }
 
   /// The plans of an op's graphs stand for their texts.
@@ -299,7 +299,7 @@ private:
     setPace(op, t);
     for (auto [i, s] : llvm::enumerate(shardings(op)))
       if (i >= isHidden.size() || !isHidden[i]) sharding(s, t->add_sharding());
-    t->set_kernel(kernelName(scheduled));
+    t->set_kernel(kernelName(schedule_, scheduled));
     if (graphs_)
       if (const auto own = graphs_->find(op); own != graphs_->end()) graphsOf(op, own->second, t);
     if (native_) alone(scheduled, op, t);
@@ -342,15 +342,23 @@ static std::map<std::string, const StoredTensor *> pointersTo(const VariableValu
   return pointers;
 }
 
+/// On a GPU a step's kernel is generated from what its kernel on the CPU computes.
+static std::string kernelName(const std::string &device, const std::string &op, const std::string &dtype) {
+  return device + "/" + op + (dtype.empty() ? "" : "/" + dtype);
+}
 std::string kernelName(const user_op::OpDef &op, const user_op::KernelDef &kernel) {
   const KernelTarget target = kernelTarget(kernel);
-  return (target.device.empty() ? "cpu" : target.device) + "/" + op.name +
-         (target.dtype.empty() ? "" : "/" + target.dtype);
+  return kernelName(target.device.empty() ? "cpu" : target.device, op.name, target.dtype);
 }
+std::string kernelName(const ExecutionSchedule &schedule, const RegionStep &step) {
+  return isOnDevice(schedule) ? kernelName("gpu", step.op.def().name, kernelTarget(*step.kernel).dtype)
+                              : kernelName(step.op.def(), *step.kernel);
+}
+bool isOnDevice(const ExecutionSchedule &schedule) { return schedule.device != "cpu"; }
 
-std::string kernelName(const ScheduledTask &task) {
+std::string kernelName(const ExecutionSchedule &schedule, const ScheduledTask &task) {
   if (auto boxing = dyn_cast<ir::BoxingOp>(task.op)) return "comm/" + boxing.getKind().str();
-  if (task.region || task.batch) return "cpu/" + std::string(kRegionType);
+  if (task.region || task.batch) return (isOnDevice(schedule) ? "gpu/" : "cpu/") + std::string(kRegionType);
   return kernelName(*cast<ir::UserOp>(task.op).def(), *task.kernel);
 }
 

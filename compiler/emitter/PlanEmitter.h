@@ -32,7 +32,11 @@ std::string emitPlan(mlir::ModuleOp module, const ExecutionSchedule &schedule, c
                      NativeEmitter *native = nullptr, const ControlPlans &graphs = ControlPlans());
 
 /// What a plan calls a task's kernel: "cpu/matmul/f32", "comm/all_reduce".
-std::string kernelName(const ScheduledTask &task);
+std::string kernelName(const ExecutionSchedule &schedule, const ScheduledTask &task);
+/// Of a step of one of its regions.
+std::string kernelName(const ExecutionSchedule &schedule, const RegionStep &step);
+/// Whether its regions run on a GPU: those of a graph for one do, with or without a CPU beside it.
+bool isOnDevice(const ExecutionSchedule &schedule);
 std::string kernelName(const user_op::OpDef &op, const user_op::KernelDef &kernel);
 
 /// What ranks whose pieces have equal shapes run.

@@ -28,6 +28,7 @@ enum class FusionReason : int {
   kRank,
   kMemory,
   kPeak,
+  kDeviceCode,
 };
 
 struct FusionReasonText {
@@ -57,6 +58,7 @@ inline constexpr FusionReasonText kFusionReasons[] = {
     {FusionReason::kRank, "rank", "another rank would wait, or this one"},
     {FusionReason::kMemory, "memory", "tensors would live longer"},
     {FusionReason::kPeak, "peak", "the peak of memory would be higher"},
+    {FusionReason::kDeviceCode, "device_code", "regions on a GPU have no code for it"},
 };
 constexpr const char *fusionReasonName(FusionReason reason) { return kFusionReasons[static_cast<size_t>(reason)].name; }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "LibraryFusion.h"
 #include "AttrBridge.h"
+#include "DeviceRegions.h"
 #include "MutableInputs.h"
 #include "OpcDialect.h"
 #include "Passes.h"
@@ -46,19 +47,27 @@ struct KeepChannelsLastPass : impl::KeepChannelsLastBase<KeepChannelsLastPass> {
 };
 
 struct FormRegionsPass : impl::FormRegionsBase<FormRegionsPass> {
-  explicit FormRegionsPass(std::vector<FusionFacts> *facts = nullptr) : facts(facts) {}
+  explicit FormRegionsPass(DeviceType device = DeviceType::kCPU, bool joins = true,
+                           std::vector<FusionFacts> *facts = nullptr)
+      : device(device), joins(joins), facts(facts) {}
   void runOnOperation() override {
+    if (!joins) return formSingleRegions(getOperation(), registryOf(&getContext()));
     FusionFacts made;
-    if (failed(formRegions(getOperation(), registryOf(&getContext()), facts ? &made : nullptr)))
+    if (failed(formRegions(getOperation(), registryOf(&getContext()), device, facts ? &made : nullptr)))
       return signalPassFailure();
     if (facts) facts->push_back(std::move(made));
   }
+  DeviceType device;
+  bool joins;
   std::vector<FusionFacts> *facts;
 };
 
 } // namespace
 
 std::unique_ptr<Pass> createFormRegions(std::vector<FusionFacts> *facts) {
-  return std::make_unique<FormRegionsPass>(facts);
+  return std::make_unique<FormRegionsPass>(DeviceType::kCPU, true, facts);
+}
+std::unique_ptr<Pass> createFormDeviceRegions(bool joins, std::vector<FusionFacts> *facts) {
+  return std::make_unique<FormRegionsPass>(DeviceType::kGPU, joins, facts);
 }
 } // namespace opc

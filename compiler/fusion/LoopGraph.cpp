@@ -1,7 +1,9 @@
 // Which ops have loops, over what, and what they read.
 // SPDX-License-Identifier: Apache-2.0
 #include "LoopGraph.h"
+#include "AssignDevices.h"
 #include "AttrBridge.h"
+#include "DeviceLoop.h"
 #include "Graph.h"
 
 #include <algorithm>
@@ -56,34 +58,38 @@ uint64_t workspaceOf(const OpInstance &instance, const user_op::KernelDef &kerne
   const auto bytes = instance.tmpSize(kernel);
   return bytes ? *bytes : 0;
 }
-uint64_t workspaceOf(ir::UserOp op, const Registry &registry) {
-  const std::unique_ptr<OpInstance> instance = ir::toInstance(op, *op.def());
-  if (!instance) return 0;
-  const auto kernel = instance->selectKernel(registry, DeviceType::kCPU);
-  return kernel ? workspaceOf(*instance, **kernel) : 0;
+
+/// What an op's kernel needs and offers on the device that it is for. In a graph for a GPU an op may have none there.
+void noteKernel(const OpInstance &instance, const Registry &registry, DeviceType device, OverwritePairs *overwrites,
+                uint64_t *workspace) {
+  const auto kernel = instance.selectKernel(registry, device);
+  if (!kernel) return;
+  *overwrites = instance.inplacePairs(**kernel);
+  *workspace = workspaceOf(instance, **kernel);
 }
 
-LoopKey keyOf(Operation *op, const Registry &registry, OverwritePairs *overwrites, uint64_t *workspace,
-              std::shared_ptr<const user_op::RowsLoop> *rows, std::shared_ptr<const user_op::MoveMap> *moves) {
-  auto user = dyn_cast<ir::UserOp>(op);
-  const user_op::OpDef *def = user ? user.def() : nullptr;
-  if (!def) return noLoop(FusionReason::kNoLoop);
-  if (def->isView) return noLoop(FusionReason::kView);
-  if (!isMemoryEffectFree(op)) {
-    *workspace = workspaceOf(user, registry);
-    return noLoop(FusionReason::kWrites);
-  }
-  for (Value v : op->getResults())
-    if (auto type = dyn_cast<RankedTensorType>(v.getType()); !type || !type.hasStaticShape())
-      return noLoop(FusionReason::kOpenShape);
-  const std::unique_ptr<OpInstance> instance = ir::toInstance(user, *def);
-  if (!instance || op->getNumResults() == 0) return noLoop(FusionReason::kNoLoop);
-  const auto kernel = instance->selectKernel(registry, DeviceType::kCPU);
+/// What a graph's ops are looked up for.
+struct LoopSearch {
+  const Registry &registry;
+  DeviceType device;
+  OverwritePairs *overwrites;
+  uint64_t *workspace;
+  std::shared_ptr<const user_op::RowsLoop> *rows;
+  std::shared_ptr<const user_op::MoveMap> *moves;
+  llvm::DenseSet<Operation *> *needsCode;
+};
+
+/// The op's loop by its kernel on the CPU, which says what may be joined on every device.
+LoopKey loopOf(ir::UserOp user, const OpInstance &instance, const LoopSearch &to) {
+  Operation *op = user;
+  const auto kernel = instance.selectKernel(to.registry, DeviceType::kCPU);
   if (!kernel) return noLoop(FusionReason::kNoLoop);
-  *overwrites = instance->inplacePairs(**kernel);
-  *workspace = workspaceOf(*instance, **kernel);
-  const Joinable loops = joinable(*instance, **kernel);
+  const Joinable loops = joinable(instance, **kernel);
   if (!loops.may) return noLoop(FusionReason::kNoLoop);
+  const bool isOnDevice = to.device == DeviceType::kGPU;
+  if (isOnDevice && (loops.rows || loops.moves || !mayJoinOnDevice(instance, **kernel)))
+    return noLoop(FusionReason::kDeviceCode);
+  if (isOnDevice && !instance.selectKernel(to.registry, to.device)) to.needsCode->insert(op);
   Value whole = op->getResult(0);
   if (loops.rows) {
     if (hasPiecesOfRows(op, loops.rows->size)) return noLoop(FusionReason::kNoLoop);
@@ -91,10 +97,10 @@ LoopKey keyOf(Operation *op, const Registry &registry, OverwritePairs *overwrite
     const auto at = std::find(inputs.begin(), inputs.end(), user_op::RowPart::kRow) - inputs.begin();
     if (at == static_cast<std::ptrdiff_t>(inputs.size())) return noLoop(FusionReason::kNoLoop);
     whole = user.getArgs()[static_cast<unsigned>(at)];
-    *rows = loops.rows;
+    *to.rows = loops.rows;
   }
   if (loops.moves && hasPieces(op)) return noLoop(FusionReason::kNoLoop);
-  *moves = loops.moves;
+  *to.moves = loops.moves;
   LoopKey key;
   key.moves = loops.moves != nullptr;
   key.shape =
@@ -102,8 +108,28 @@ LoopKey keyOf(Operation *op, const Registry &registry, OverwritePairs *overwrite
   key.rowSize = loops.rows ? loops.rows->size : 0;
   key.lag = op->getAttr(ir::kLagAttr);
   key.stride = op->getAttr(ir::kStrideAttr);
-  key.device = user.getDeviceAttr();
+  if (!isOnDevice) key.device = user.getDeviceAttr(); // there all that is not the CPU's is the device's
   return key;
+}
+
+LoopKey keyOf(Operation *op, const LoopSearch &to) {
+  auto user = dyn_cast<ir::UserOp>(op);
+  const user_op::OpDef *def = user ? user.def() : nullptr;
+  if (!def) return noLoop(FusionReason::kNoLoop);
+  if (def->isView) return noLoop(FusionReason::kView);
+  const std::unique_ptr<OpInstance> instance = ir::toInstance(user, *def);
+  if (!isMemoryEffectFree(op)) {
+    OverwritePairs none;
+    if (instance) noteKernel(*instance, to.registry, to.device, &none, to.workspace);
+    return noLoop(FusionReason::kWrites);
+  }
+  for (Value v : op->getResults())
+    if (auto type = dyn_cast<RankedTensorType>(v.getType()); !type || !type.hasStaticShape())
+      return noLoop(FusionReason::kOpenShape);
+  if (!instance || op->getNumResults() == 0) return noLoop(FusionReason::kNoLoop);
+  noteKernel(*instance, to.registry, to.device, to.overwrites, to.workspace);
+  if (to.device == DeviceType::kGPU && isOnCpu(op)) return noLoop(FusionReason::kDevice);
+  return loopOf(user, *instance, to);
 }
 
 } // namespace
@@ -130,7 +156,7 @@ LoopKey together(const LoopKey &a, const LoopKey &b) {
   return oneForEach ? rows : noLoop(FusionReason::kShape);
 }
 
-LoopGraph::LoopGraph(Block &block, const Registry &registry) {
+LoopGraph::LoopGraph(Block &block, const Registry &registry, DeviceType device) {
   for (Operation &op : block)
     if (ir::isTask(&op)) {
       indexOf[&op] = static_cast<uint32_t>(ops.size());
@@ -141,7 +167,8 @@ LoopGraph::LoopGraph(Block &block, const Registry &registry) {
   rows.resize(ops.size());
   moves.resize(ops.size());
   for (uint32_t op = 0; op < ops.size(); ++op)
-    keys.push_back(keyOf(ops[op], registry, &overwrites[op], &workspaces[op], &rows[op], &moves[op]));
+    keys.push_back(
+        keyOf(ops[op], {registry, device, &overwrites[op], &workspaces[op], &rows[op], &moves[op], &needsCode}));
 }
 
 void LoopGraph::tensors(const std::vector<uint32_t> &members, llvm::function_ref<bool(Operation *)> inside,

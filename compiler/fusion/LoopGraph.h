@@ -30,7 +30,7 @@ struct LoopKey {
 LoopKey together(const LoopKey &a, const LoopKey &b);
 
 struct LoopGraph {
-  LoopGraph(mlir::Block &block, const Registry &registry);
+  LoopGraph(mlir::Block &block, const Registry &registry, DeviceType device);
 
   /// The op with a loop that makes a value.
   std::optional<uint32_t> loopThatMakes(mlir::Value v) const {
@@ -65,6 +65,7 @@ public:
   std::vector<std::shared_ptr<const user_op::MoveMap>> moves; // null: it computes
   std::vector<OverwritePairs> overwrites;                     // what an op's kernel offers
   std::vector<uint64_t> workspaces;                           // bytes that it needs while it runs
+  llvm::DenseSet<mlir::Operation *> needsCode;                // without a kernel on the GPU: always in a region
 };
 
 int64_t bytesOf(const llvm::SetVector<mlir::Value> &values);
@@ -77,5 +78,7 @@ void describeRegions(const LoopGraph &graph, const std::vector<RegionJoin> &join
 /// Puts the ops in the order of `regions`, and an opc.fused in the place of those of more than one.
 void writeRegions(mlir::Block &block, LoopGraph *graph, const std::vector<RegionJoin> &joins,
                   const std::vector<uint32_t> &regions);
+/// Behind writeRegions(): regions of one op, for those that are left of `needsCode`.
+void writeAlone(LoopGraph *graph);
 
 } // namespace opc

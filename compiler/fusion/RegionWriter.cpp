@@ -57,6 +57,11 @@ void fuse(LoopGraph *g, const std::vector<uint32_t> &members) {
 
 } // namespace
 
+void writeAlone(LoopGraph *g) {
+  for (uint32_t op = 0; op < g->ops.size(); ++op)
+    if (g->indexOf.count(g->ops[op]) && g->needsCode.count(g->ops[op])) fuse(g, {op});
+}
+
 void writeRegions(Block &block, LoopGraph *g, const std::vector<RegionJoin> &joins,
                   const std::vector<uint32_t> &regions) {
   SmallVector<Operation *> sources, outputs;

@@ -39,8 +39,8 @@ TaskGraph taskGraphOf(const LoopGraph &g, const std::vector<OpOrder> &orders) {
 
 class RegionFormer {
 public:
-  RegionFormer(ModuleOp module, const Registry &registry, FusionFacts *facts)
-      : block_(graphBlock(module)), g_(block_, registry), facts_(facts), groupKeys_(g_.keys) {}
+  RegionFormer(ModuleOp module, const Registry &registry, DeviceType device, FusionFacts *facts)
+      : block_(graphBlock(module)), g_(block_, registry, device), facts_(facts), groupKeys_(g_.keys) {}
 
   LogicalResult run() {
     std::vector<uint32_t> regions;
@@ -57,7 +57,7 @@ public:
     // Without a region the ops keep their own order, which may be the better one.
     if (llvm::any_of(regions, [&](uint32_t r) { return joins_[r].first >= 0; }))
       writeRegions(block_, &g_, joins_, regions);
-    return success();
+    return writeAlone(&g_), success();
   }
 
 private:
@@ -340,8 +340,13 @@ private:
 
 } // namespace
 
-LogicalResult formRegions(ModuleOp module, const Registry &registry, FusionFacts *facts) {
-  return RegionFormer(module, registry, facts).run();
+LogicalResult formRegions(ModuleOp module, const Registry &registry, DeviceType device, FusionFacts *facts) {
+  return RegionFormer(module, registry, device, facts).run();
+}
+
+void formSingleRegions(ModuleOp module, const Registry &registry) {
+  LoopGraph graph(graphBlock(module), registry, DeviceType::kGPU);
+  writeAlone(&graph);
 }
 
 } // namespace opc

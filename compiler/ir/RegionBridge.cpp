@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RegionBridge.h"
 #include "AttrBridge.h"
+#include "DeviceLoop.h"
 
 using namespace mlir;
 
@@ -22,10 +23,12 @@ Result<std::shared_ptr<const Region>> toRegion(FusedOp op, const Registry &regis
     if (!instance)
       return Status(StatusCode::kUnsupported, "OPC0411", "no kernel computes an opc.fused with such a body");
     RegionStep step{std::move(*instance), nullptr, {}};
-    OPC_ASSIGN_OR_RETURN(step.kernel, step.op.selectKernel(registry, device));
+    OPC_ASSIGN_OR_RETURN(step.kernel, step.op.selectKernel(registry, DeviceType::kCPU));
     Joinable loops = joinable(step.op, *step.kernel);
     if (!loops.may)
       return Status(StatusCode::kUnsupported, "OPC0411", def->name + ": its kernel has no loop over elements");
+    if (device == DeviceType::kGPU && (loops.rows || loops.moves || !mayJoinOnDevice(step.op, *step.kernel)))
+      return Status(StatusCode::kUnsupported, "OPC0411", def->name + ": regions on a GPU have no code for it");
     for (Value v : user.getArgs()) step.args.push_back(values.lookup(v));
     step.rows = std::move(loops.rows);
     step.moves = std::move(loops.moves);

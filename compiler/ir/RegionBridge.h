@@ -10,8 +10,8 @@
 
 namespace opc::ir {
 
-/// What the op computes, with the kernels of the device. Errors: those of an op without a kernel, and OPC0816 for a
-/// body that is no region.
+/// What the op computes, with the kernels of the CPU, which have the loops; `device` says whether it is for a GPU.
+/// Errors: those of an op without a kernel, or without code for a GPU, and OPC0816 for a body that is no region.
 Result<std::shared_ptr<const Region>> toRegion(FusedOp op, const Registry &registry, DeviceType device);
 
 /// The kind of an opc.fused that is a batch of updates.

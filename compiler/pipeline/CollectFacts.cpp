@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CollectFacts.h"
 #include "AttrBridge.h"
+#include "DeviceCode.h"
 #include "DiagnosticHandler.h"
 #include "Graph.h"
 #include "GraphBuilder.h"
@@ -156,19 +157,19 @@ void collectTasks(const ExecutionSchedule &execution, GraphFacts *facts) {
       facts->tasks.back().priority = def->priority;
     };
     // One task, and each of its ops is computed by its own kernel's loop.
-    auto addSteps = [&](const auto &steps) {
+    auto addSteps = [&](const auto &steps, const auto &nameOf) {
       for (const auto &step : steps) {
-        add(step.op.conf().name, kernelName(step.op.def(), *step.kernel), step.kernel);
+        add(step.op.conf().name, nameOf(step), step.kernel);
         facts->tasks.back().region = facts->regions;
       }
       ++facts->regions;
     };
     if (task.region)
-      addSteps(task.region->steps);
+      addSteps(task.region->steps, [&](const RegionStep &step) { return kernelName(execution, step); });
     else if (task.batch)
-      addSteps(task.batch->steps);
+      addSteps(task.batch->steps, [](const BatchStep &step) { return kernelName(step.op.def(), *step.kernel); });
     else
-      add(ir::opName(task.op), kernelName(task), task.kernel);
+      add(ir::opName(task.op), kernelName(execution, task), task.kernel);
   }
 }
 
@@ -197,6 +198,11 @@ void addRegionCode(const ExecutionSchedule &execution, FusionFacts *facts) {
     std::string &reason = reasons[task.region->steps[0].op.conf().name];
     if (!compiler) {
       reason = "this opc makes no machine code here";
+      continue;
+    }
+    if (isOnDevice(execution)) {
+      const auto forDevice = deviceCompiler();
+      if (forDevice) forDevice->compileForDevice(*task.region, &reason);
       continue;
     }
     const auto parts = codeParts(task.region);

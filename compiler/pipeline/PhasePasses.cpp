@@ -3,6 +3,7 @@
 #include "PhasePasses.h"
 
 #include "ControlGraphs.h"
+#include "DeviceRegions.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -50,14 +51,21 @@ void populatePhase(Phase phase, OpPassManager &passes, const CompileOptions &opt
     passes.addPass(createAssignLags(*options.mesh));
     passes.addPass(createSplitRanks(*options.mesh));
     return;
-  case Phase::kFuse:
-    if (!options.fuse || options.device != "cpu") return; // libraries and regions are the CPU's
+  case Phase::kFuse: {
+    auto *const found = facts ? &facts->fusion : nullptr;
+    // What lies inside of a region has no size of its own, and would need one at every size of a range.
+    const bool isFixed = options.sizes.empty();
+    if (options.deviceType() != DeviceType::kCPU) { // libraries are the CPU's
+      if (isFixed) passes.addPass(createFormDeviceRegions(options.fuse && options.regions, found));
+      return;
+    }
+    if (!options.fuse) return;
     passes.addPass(createFuseConvolutions());
     // Whoever looks at every tensor expects the graph's layouts.
     if (options.regions) passes.addPass(createKeepChannelsLast());
-    // What lies inside of a region has no size of its own, and would need one at every size of a range.
-    if (options.regions && options.sizes.empty()) passes.addPass(createFormRegions(facts ? &facts->fusion : nullptr));
+    if (options.regions && isFixed) passes.addPass(createFormRegions(found));
     return;
+  }
   case Phase::kSchedule:
     if (options.deviceType() != DeviceType::kCPU) passes.addPass(createAssignDevices({options.cpuFallback}));
     passes.addPass(createScheduleOps());

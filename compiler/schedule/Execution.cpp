@@ -228,8 +228,10 @@ private:
     }
     if (failed_) return;
     task.region = std::move(*region);
+    task.stream = streamOf(op);
     placeResults(op, regionInplacePairs(*task.region));
     out_->tasks.push_back(std::move(task));
+    touch(op, out_->tasks.back().stream);
   }
 
   void addTask(ir::UserOp op) {

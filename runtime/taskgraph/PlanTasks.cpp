@@ -5,6 +5,8 @@
 #include "ControlTask.h"
 #include "Device.h"
 #include "DeviceCopy.h"
+#include "DeviceLoop.h"
+#include "DeviceRegion.h"
 #include "MutableInputs.h"
 #include "NativeImages.h"
 #include "PlanReading.h"
@@ -165,9 +167,25 @@ protected:
     t.mutableInput.assign(t.inputs.size(), false);
     t.inplace = regionInplacePairs(*region);
     t.region = region;
-    if (native_) OPC_RETURN_IF_ERROR(native_->prepare(p, region));
-    t.ownKernel = std::make_shared<user_op::KernelDef>(regionKernel(std::move(region), native_));
+    OPC_RETURN_IF_ERROR(isOnDevice(t) ? deviceKernel(p, std::move(region), &t) : hostKernel(p, std::move(region), &t));
     t.kernel = t.ownKernel.get();
+    return Status::ok();
+  }
+
+  bool isOnDevice(const ModelTask &t) const { return deviceTypeOf(m_.streams[t.stream].device) == DeviceType::kGPU; }
+  Status hostKernel(const plan::Task &p, std::shared_ptr<const Region> region, ModelTask *t) {
+    if (native_) OPC_RETURN_IF_ERROR(native_->prepare(p, region));
+    t->ownKernel = std::make_shared<user_op::KernelDef>(regionKernel(std::move(region), native_));
+    return Status::ok();
+  }
+  Status deviceKernel(const plan::Task &p, std::shared_ptr<const Region> region, ModelTask *t) {
+    if (p.native_size()) return bad("OPC0816", "a region on a GPU has machine code");
+    for (const RegionStep &s : region->steps)
+      if (s.rows || s.moves || !joinable(s.op, *s.kernel).may || !mayJoinOnDevice(s.op, *s.kernel))
+        return bad("OPC0816", "step ", s.op.conf().name,
+                   " of a region on a GPU is none that goes element by element there");
+    OPC_ASSIGN_OR_RETURN(user_op::KernelDef kernel, deviceRegionKernel(std::move(region), registry_));
+    t->ownKernel = std::make_shared<user_op::KernelDef>(std::move(kernel));
     return Status::ok();
   }
 
@@ -234,7 +252,7 @@ public:
     if (m_.streams[t.stream].isComm()) return bad("OPC0716", "a stream for communication holds boxing tasks alone");
     if (p.op_type() == kRegionType) {
       OPC_RETURN_IF_ERROR(p.region() ? region(p, index) : batch(p, index));
-      return inReach(t, DeviceType::kCPU);
+      return inReach(t, p.region() ? deviceTypeOf(m_.streams[t.stream].device) : DeviceType::kCPU);
     }
     if (p.graph_size() && controlKind(t.type) == ControlKind::kNone)
       return bad("OPC0826", "it has graphs, and its op has none");

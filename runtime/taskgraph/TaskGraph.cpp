@@ -526,9 +526,12 @@ bool TaskGraph::mayRepeat(uint32_t task) const {
   const auto isRepeatable = [&](const OpInstance &op) {
     return op.def().pure || (writesInputs(op.def(), op.conf()) && variants_[task].front()->bound());
   };
-  if (!model_.tasks[task].batch) return isRepeatable(variants_[task].front()->op());
-  const auto &steps = model_.tasks[task].batch->steps;
-  return std::all_of(steps.begin(), steps.end(), [&](const BatchStep &s) { return isRepeatable(s.op); });
+  const auto areRepeatable = [&](const auto &steps) {
+    return std::all_of(steps.begin(), steps.end(), [&](const auto &s) { return isRepeatable(s.op); });
+  };
+  const ModelTask &t = model_.tasks[task];
+  if (t.region) return areRepeatable(t.region->steps);
+  return t.batch ? areRepeatable(t.batch->steps) : isRepeatable(variants_[task].front()->op());
 }
 
 } // namespace opc::runtime

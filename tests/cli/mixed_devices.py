@@ -17,8 +17,9 @@ from schedules import SCHEDULES
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 PLUGIN = """#include "opc/Elementwise.h"
 using namespace opc;
-OPC_SCALAR(WaveOf, x) { return sin(x) * 0.375 + cos(x * 1.625); }
-OPC_SCALAR(DriftOf, x) { return x * 0.875 + sin(x * 0.625) * 0.125; }
+// erfc is the C library's: on a GPU no code is generated for it.
+OPC_SCALAR(WaveOf, x) { return sin(x) * 0.375 + cos(x * 1.625) + erfc(x) * 0; }
+OPC_SCALAR(DriftOf, x) { return x * 0.875 + sin(x * 0.625) * 0.125 + erfc(x) * 0; }
 REGISTER_USER_OP("wave_of").Input("x").Output("y").Doc("A function that no built-in op has.").Elementwise<WaveOf, user_op::types::Floating>();
 REGISTER_USER_OP("drift_of").Input("x").Output("y").Doc("Another one.").Elementwise<DriftOf, user_op::types::Floating>();
 """

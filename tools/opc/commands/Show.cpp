@@ -215,6 +215,8 @@ public:
         options.shapes,
         parseFixedShapes(shapes_, "a graph is shown at one size; opc show shows a plan of sizes in a range"));
     OPC_ASSIGN_OR_RETURN(options.mesh, mesh_.request());
+    // What a graph is does not depend on where it runs, but for these.
+    if (what_ == "tasks" || what_ == "fusion" || what_ == "memory") options.device = invocation.flags().device;
     const bool states = what_ == "sbp" || what_ == "boxing";
     const auto noMesh = [] { return usageError("states are chosen for a mesh", "give --mesh, e.g. --mesh 2x4"); };
     OPC_ASSIGN_OR_RETURN(GraphInput input, readGraphOrRevision(positional[0]));
