@@ -95,6 +95,43 @@ class FineTuning(onnx_import.Case):
         made = self.gradients(path, {"x": x}, "--wrt", "k")
         near(made["k.grad"], np.outer((np.clip((np.clip(np.rint(x / F32(0.05)) + 3, -128, 127) - 3) * F32(0.05), -1, 1)).sum(0), w.sum(1)))
 
+    def given(self, nodes, x, initializers, new):
+        """y of a model with other values for variables, and what is said."""
+        path = self.file("given.onnx", m.model(m.graph(nodes, [m.value("x", x.shape, {"f": 1, "i": 7}[x.dtype.kind])], [m.value("y")],
+                                                       [m.tensor(k, v) for k, v in initializers.items()])))
+        np.savez(self.path("new.npz"), **new)
+        done = self.opc("run", path, "--input", f"x={self.array('x.npy', x)}", "--weights", "new.npz", "--partial-weights", "--outputs", "y.npz")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return np.load(self.path("y.npz"))["y"], done.stderr
+
+    def test_state_that_weights_set(self):
+        x = RNG.standard_normal((2, 3, 4)).astype(F32)
+        old = {k: RNG.uniform(0.5, 2, 3).astype(F32) for k in "sbmv"}
+        new = {k: RNG.uniform(0.5, 2, 3).astype(F32) for k in "mv"}
+        made, _ = self.given([m.node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"], epsilon=1e-3)], x, old, new)
+        s, b, mean, variance = (a.reshape(-1, 1) for a in (old["s"], old["b"], new["m"], new["v"]))
+        near(made, (x - mean) / np.sqrt(variance + F32(1e-3)) * s + b)
+        nodes = [m.node("QuantizeLinear", ["x", "scale", "zero"], ["q"]), m.node("DequantizeLinear", ["q", "scale", "zero"], ["y"])]
+        made, _ = self.given(nodes, x, {"scale": np.array(0.1, F32), "zero": np.array(7, np.uint8)}, {"scale": np.array(0.05, F32)})
+        near(made, (np.clip(np.rint(x / F32(0.05)) + 7, 0, 255) - 7) * F32(0.05))
+        i = np.array([1, 2, 3])
+        made, _ = self.given([m.node("OneHot", ["x", "depth", "two"], ["y"])], i, {"depth": np.array(5), "two": np.array([0, 1], F32)}, {"two": np.array([-1, 2], F32)})
+        near(made, np.where(np.arange(5) == i[:, None], 2, -1))
+
+    def test_numbers_of_ops_stay(self):
+        """Those of Clip and Pad are the model's; a parameter that is such a number elsewhere is another one."""
+        x = np.linspace(-2, 2, 6, dtype=F32).reshape(2, 3)
+        bounds, new = {"low": np.array(-1, F32), "high": np.array(1, F32)}, {"low": np.array(-0.1, F32), "high": np.array(0.2, F32)}
+        made, said = self.given([m.node("Clip", ["x", "low", "high"], ["y"])], x, bounds, new)
+        near(made, np.clip(x, -1, 1))
+        self.assertRegex(said, "no variable of the graph is called (high, low|low, high); skipped")
+        made, said = self.given([m.node("Clip", ["x", "low", "high"], ["a"]), m.node("Mul", ["a", "high"], ["y"])], x, bounds, new)
+        near(made, np.clip(x, -1, 1) * F32(0.2))
+        self.assertIn("no variable of the graph is called low; skipped", said)
+        made, said = self.given([m.node("Pad", ["x", "pads", "filled"], ["y"])], x, {"pads": np.array([0, 1, 0, 1]), "filled": np.array(2, F32)}, {"filled": np.array(5, F32)})
+        near(made, np.pad(x, ((0, 0), (1, 1)), constant_values=2))
+        self.assertIn("filled; skipped", said)
+
 
 if __name__ == "__main__":
     unittest.main()
