@@ -29,7 +29,7 @@ private:
     if (type == "reduce_mean" || type == "reduce_max" || type == "reduce_sum") return reduction(op);
     if (op.getOuts().empty() || !isImage(op.getOuts()[0])) return;
     const user_op::OpDef *def = op.def();
-    if (type == "fused_conv2d")
+    if (type == "fused_conv2d" || type == "fused_integer_conv2d")
       convolution(op);
     else if (def && def->pooledDims == 2)
       pooling(op);
@@ -43,7 +43,17 @@ private:
 
   static bool isImage(Value v) {
     auto type = dyn_cast<RankedTensorType>(v.getType());
-    return type && type.getRank() == 4 && type.getElementType().isF32() && type.hasStaticShape();
+    return type && type.getRank() == 4 && (type.getElementType().isF32() || type.getElementType().isInteger(8)) &&
+           type.hasStaticShape();
+  }
+  /// Between bytes and real numbers, in the same way everywhere.
+  static bool hasOneScale(ir::UserOp op) {
+    const StringRef type = op.getOpType();
+    if (type != "quantize_linear" && type != "dequantize_linear") return false;
+    return llvm::all_of(op.getArgs().drop_front(), [](Value v) {
+      auto t = cast<RankedTensorType>(v.getType());
+      return t.hasStaticShape() && t.getNumElements() == 1;
+    });
   }
   static bool isChannelsFirst(ir::UserOp op) {
     return op.attribute<std::string>("data_format", "channels_first") == "channels_first";
@@ -198,7 +208,7 @@ private:
 
   void elementwise(ir::UserOp op) {
     const user_op::OpDef *def = op.def();
-    if (!def || !def->scalar || op.getOuts().size() != 1) return;
+    if (!def || (!def->scalar && !hasOneScale(op)) || op.getOuts().size() != 1) return;
     OpBuilder b(op);
     SmallVector<Value> operands(op.getArgs());
     bool any = false;

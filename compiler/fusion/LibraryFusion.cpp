@@ -36,7 +36,9 @@ namespace {
 
 struct FuseConvolutionsPass : impl::FuseConvolutionsBase<FuseConvolutionsPass> {
   void runOnOperation() override {
-    if (!trains(getOperation())) fuseConvolutions(getOperation());
+    if (trains(getOperation())) return;
+    fuseConvolutions(getOperation());
+    fuseIntegers(getOperation());
   }
 };
 

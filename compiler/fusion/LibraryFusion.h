@@ -9,8 +9,11 @@ namespace opc {
 
 /// conv2d, bias_add, normalization with stored statistics, addition of a tensor, relu or clip -> fused_conv2d (f32).
 void fuseConvolutions(mlir::ModuleOp module);
-/// fused_conv2d, pooling and elementwise ops between them work on channels_last images; transposes stand where other
-/// ops begin.
+/// integer_conv2d and integer_matmul, maximum with 0, requantize or dequantize_linear -> fused_integer_conv2d,
+/// fused_integer_matmul.
+void fuseIntegers(mlir::ModuleOp module);
+/// fused_conv2d, fused_integer_conv2d, pooling and elementwise ops between them work on channels_last images;
+/// transposes stand where other ops begin.
 void keepChannelsLast(mlir::ModuleOp module);
 
 } // namespace opc

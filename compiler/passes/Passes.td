@@ -200,9 +200,10 @@ def SplitRanks : MeshPass<"opc-split-ranks"> {
 }
 
 def FuseConvolutions : GraphPass<"opc-fuse-convolutions"> {
-  let summary = "conv2d and what follows it become fused_conv2d";
+  let summary = "conv2d and what follows it become fused_conv2d, products of integers fused_integer ops";
   let description = [{
-    Joins bias_add, normalization with stored statistics, addition of a tensor, relu and clip into the convolution.
+    Joins bias_add, normalization with stored statistics, addition of a tensor, relu and clip into the convolution, and
+    what makes bytes or real numbers of 32-bit sums into convolutions and products of 8-bit integers.
     A result that anybody else reads, or that is an output, stays a tensor of its own. Does nothing to a graph that
     trains.
   }];

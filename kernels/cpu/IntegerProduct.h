@@ -3,8 +3,13 @@
 #pragma once
 
 #include "DnnlHandle.h"
+#include "Parallel.h"
+#include "SumFinish.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace opc::cpu {
@@ -46,6 +51,7 @@ struct IntegerProduct {
   Bytes a, b;
   ZeroPoints aZero, bZero;
   const int32_t *bias = nullptr;
+  SumFinish finish;                            // of c, whose type it says
   std::vector<int64_t> aMatrix{0}, bMatrix{0}; // of each product, counted in matrices
   bool constantB = false;                      // b and bZero are final
   bool transB = false;                         // b is stored [n,k]
@@ -57,31 +63,70 @@ struct IntegerProduct {
 /// A prepared product: by the library where that is exact, by integerDots elsewhere. The results are the same.
 class IntegerGemm {
 public:
-  explicit IntegerGemm(IntegerProduct product);
-  void run(DeviceCtx *ctx, int32_t *c);
+  IntegerGemm(IntegerProduct product, int threads);
+  void run(DeviceCtx *ctx, void *c);
   /// run() does not read b.
   bool hasPackedB() const { return p_.constantB; }
 
 private:
+  /// Rows and columns of one product: one call of the library, and what becomes of its sums.
   struct Block {
-    DnnlExecution execution;
-    int64_t product, row, rows;
+    int64_t product, row, rows, column, columns;
+    size_t kind; // of Worker::executions
   };
-  void prepareLibrary();
+  /// What one thread has: an execution for each size of blocks, sums that are not yet the result.
+  struct Worker {
+    std::vector<std::optional<DnnlExecution>> executions;
+    Scratch<int32_t> sums;
+  };
+  /// The columns of b that blocks take at once: packed, or as they lie.
+  struct Part {
+    int64_t column, columns;
+    dnnl::memory::desc layout;
+    std::vector<Scratch<char>> packed; // of each matrix
+  };
+  void prepareLibrary(int threads);
+  void prepareParts(int64_t tall);
+  dnnl::matmul::primitive_desc describe(int64_t rows, int64_t columns, const dnnl::memory::desc &weight) const;
   void packB(DeviceCtx *ctx);
   void sumColumns(int64_t matrix);
-  void finishRows(const Block &block, int32_t *c) const;
-  void runLibrary(DeviceCtx *ctx, int32_t *c);
-  void runDots(DeviceCtx *ctx, int32_t *c);
+  void addZeroPoints();
+  void finishRows(const Block &block, int32_t *sums, int64_t step) const;
+  void runBlock(Worker &worker, const Block &block, void *c);
+  void runLibrary(DeviceCtx *ctx, void *c);
+  void runDots(DeviceCtx *ctx, void *c);
   int64_t bMatrices() const;
+  /// Sums are the result as the library writes them, or nearly.
+  bool isPlain() const { return p_.finish.type == kInt32 && !p_.finish.relu; }
+  /// Nothing that is taken off the sums differs between rows.
+  bool hasEqualRows() const;
 
   IntegerProduct p_;
   bool byLibrary_ = false, isPacked_ = false;
+  std::vector<Part> parts_;
   std::vector<Block> blocks_;
-  std::vector<Scratch<char>> packed_; // of the library, one for each matrix of b
-  Scratch<int8_t> shifted_;           // b, when it is unsigned, less 128
-  Scratch<int32_t> columnSums_;       // of b as the library sees it
-  Scratch<int16_t> centred_;          // b less its zero points, transposed
+  std::vector<Worker> workers_;
+  Scratch<int8_t> shifted_;     // b, when it is unsigned, less 128
+  Scratch<int32_t> columnSums_; // of b as the library sees it
+  Scratch<int32_t> more_;       // of each matrix of b: the biases, less zero points that are the same in all rows
+  Scratch<float> zeros_;        // of the result's columns
+  Scratch<int16_t> centred_;    // b less its zero points, transposed
 };
+
+/// Calls body(worker, task) for each of `tasks`, with the library on one thread in each of at most `workers`.
+template <class F> void forEachTask(DeviceCtx *ctx, int64_t tasks, size_t workers, F body) {
+  FirstException failure;
+  std::atomic<int64_t> next{0};
+  const int64_t most = std::min<int64_t>({static_cast<int64_t>(workers), ctx->threads(), tasks});
+  ctx->parallelFor(most, 1, [&](int64_t begin, int64_t end) {
+    setLibraryThreads(1);
+    for (int64_t w = begin; w < end; ++w)
+      failure.guard([&] {
+        for (int64_t t = next++; t < tasks; t = next++) body(static_cast<size_t>(w), t);
+      });
+  });
+  setLibraryThreads(ctx->threads());
+  failure.rethrow();
+}
 
 } // namespace opc::cpu

@@ -205,6 +205,15 @@ class DeviceKernels(unittest.TestCase):
         zero = self.tensor((1,), "u8", draw(0, 256, 1))
         self.op("integer_conv2d", {"in": image, "weight": weight, "in_zero_point": zero}, ["out"], attr("padding_before", [1, 1]) + attr("strides", [2, 1]))
         self.op("dynamic_quantize_linear", {"in": self.tensor((70001,))}, ["out", "scale", "zero_point"])
+        # The same, finished: bytes in both layouts, and real numbers.
+        uniform = self.random.uniform
+        steps = {"scale": self.tensor((70,), values=uniform(2e-4, 1e-3, 70)), "bias": self.tensor((70,), "i32", draw(-9000, 9000, 70))}
+        first = {"in": image, "weight": weight, "in_zero_point": zero, "zero_point": self.tensor((70,), "u8", draw(0, 256, 70))}
+        self.op("fused_integer_conv2d", {**first, **steps}, ["out"], attr("padding_before", [1, 1]) + attr("relu", True))
+        last = {"in": self.tensor((2, 17, 19, 20), "i8", draw(-128, 128, (2, 17, 19, 20))), "weight": weight, "zero_point": self.tensor((), "i8", draw(-9, 9, ()))}
+        self.op("fused_integer_conv2d", {**last, **steps}, ["out"], attr("data_format", "channels_last") + 'attr { key: "dtype" value { at_data_type: kInt8 } }')
+        self.op("fused_integer_matmul", {"a": a, "b": b, **zeros, "scale": self.tensor((1,), values=uniform(2e-4, 1e-3, 1))}, ["out"],
+                'attr { key: "dtype" value { at_data_type: kFloat } }')
         self.compare(0)
 
     def test_resampling(self):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Without VNNI the library adds pairs of u8 * s8 in 16 bits, which saturate: opc must not take that path. The library is held
 to each of ISAS (it cannot be held to more than the processor has), and the bits must be numpy's on all of them."""
+import itertools
 import os
 import shutil
 import subprocess
@@ -68,19 +69,19 @@ class Integers(unittest.TestCase):
         self.outputs.append(m.value(f"o{at}", None, 0))
         self.expected[f"o{at}"] = expected
 
-    def run_all(self, isas=ISAS, within=0):
+    def run_all(self, isas=ISAS, within=0, more=((),)):
         path = os.path.join(self.dir, "model.onnx")
         with open(path, "wb") as f:
             f.write(m.model(m.graph(self.nodes, self.values, self.outputs, self.tensors), opset=21))
         np.savez(os.path.join(self.dir, "in.npz"), **self.given)
-        for isa in isas:
+        for isa, options in itertools.product(isas, more):
             out = os.path.join(self.dir, f"{isa}.npz")
-            done = subprocess.run([OPC, "run", path, "--quiet", "--inputs", os.path.join(self.dir, "in.npz"), "--outputs", out],
+            done = subprocess.run([OPC, "run", path, "--quiet", "--inputs", os.path.join(self.dir, "in.npz"), "--outputs", out, *options],
                                   capture_output=True, text=True, timeout=120, env={**os.environ, "ONEDNN_MAX_CPU_ISA": isa})
             self.assertEqual(done.returncode, 0, done.stderr)
             made = np.load(out)
             for name, expected in self.expected.items():
-                with self.subTest(isa=isa, node=name):
+                with self.subTest(isa=isa, options=options, node=name):
                     self.assertEqual(made[name].shape, expected.shape)
                     self.assertLessEqual(np.abs(made[name].astype(np.int64) - expected.astype(np.int64)).max(initial=0), within)
 
@@ -145,6 +146,35 @@ class Integers(unittest.TestCase):
             real = product * sa.astype(np.float64).reshape(-1, 1) * sb.astype(np.float64).reshape(1, -1)
             self.node("QLinearMatMul", [a, sa, za, b, sb, zb, f32(2.5), np.uint8(130)], np.clip(np.rint(real / 2.5) + 130, 0, 255), (3, 4, 5))
         self.run_all(within=1)
+
+    def test_finished_sums(self):
+        """Bytes that convolutions and products write themselves: the bits of f32's formula, in bands and parts of any number of threads."""
+        rng = np.random.default_rng(8)
+        f32 = np.float32
+
+        def steps(sums, scale, zero):
+            low, high = np.iinfo(zero.dtype).min, np.iinfo(zero.dtype).max
+            return np.clip(np.rint(sums.astype(f32) * scale).astype(np.float64) + zero, low, high)
+
+        for left, channels, size, filters, kernel, stride, groups in [(np.uint8, 16, (41, 36), 40, 3, 1, 1), (np.int8, 64, (9, 9), 256, 1, 1, 1), (np.uint8, 32, (7, 15), 160, 3, 1, 1),
+                                                                      (np.uint8, 3, (33, 31), 16, 7, 2, 1), (np.int8, 24, (10, 11), 24, 3, 2, 24), (np.uint8, 520, (5, 4), 6, 3, 1, 1)]:
+            for kind in ("random", "extremes", "largest"):
+                x, w = drawn(rng, left, (2, channels, *size), kind), drawn(rng, np.int8, (filters, channels // groups, kernel, kernel), kind)
+                zero, made = drawn(rng, left, (), "random"), drawn(rng, left, (), "random")
+                pads, bias = [kernel // 2] * 4, rng.integers(-5000, 5000, filters).astype(np.int32)
+                sums = convolved(x.astype(np.int64) - int(zero), w.astype(np.int64), stride, pads, groups) + bias.reshape(-1, 1, 1)
+                scale, to = rng.uniform(0.5, 2, filters).astype(f32), f32(np.abs(sums).max() / 60)
+                expected = steps(sums, (f32(1) * scale / to).reshape(-1, 1, 1), made)
+                self.node("QLinearConv", [x, f32(1), zero, w, scale, np.zeros(filters, np.int8), to, made, bias], expected, (1, 2, 3, 4, 5, 6, 7, 8),
+                          strides=[stride, stride], pads=pads, group=groups)
+        for left, shape in [(np.uint8, (1, 37, 5)), (np.int8, (131, 70, 300)), (np.uint8, (2, 3, 33, 257))]:
+            for kind in ("random", "extremes"):
+                a, b = drawn(rng, left, shape[:-1], kind), drawn(rng, np.int8, (shape[-2], shape[-1]), kind)
+                zero, made = drawn(rng, left, (), "random"), drawn(rng, left, (), "random")
+                sums = (a.astype(np.int64) - int(zero)) @ b.astype(np.int64)
+                scale, to = rng.uniform(0.5, 2, shape[-1]).astype(f32), f32(np.abs(sums).max() / 60)
+                self.node("QLinearMatMul", [a, f32(1), zero, b, scale, np.zeros(shape[-1], np.int8), to, made], steps(sums, f32(1) * scale / to, made), (1, 2, 3, 4, 5, 6, 7))
+        self.run_all(more=(("-j", "1"), ("-j", "2"), ("--no-fuse",)))
 
 
 if __name__ == "__main__":

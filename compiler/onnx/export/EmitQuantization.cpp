@@ -7,11 +7,10 @@ namespace opc::onnx_export {
 namespace {
 
 /// Scales or zero points, shaped to broadcast over `x`.
-Wire alongAxis(Emission &e, const Wire &w, const Wire &x) {
+Wire alongAxis(Emission &e, const Wire &w, const Wire &x, int64_t axis) {
   if (w.shape.elem_cnt() == 1) return e.reshape(w, Shape());
   std::vector<int64_t> dims(static_cast<size_t>(x.rank()), 1);
-  const int64_t axis = e.i("axis") < 0 ? e.i("axis") + x.rank() : e.i("axis");
-  dims[static_cast<size_t>(axis)] = w.shape.elem_cnt();
+  dims[static_cast<size_t>(axis < 0 ? axis + x.rank() : axis)] = w.shape.elem_cnt();
   return e.reshape(w, dims);
 }
 
@@ -24,10 +23,10 @@ bool hasNode(DataType quantized, DataType real) {
 }
 
 /// steps, rounded, moved by the zero point and held to the range of the op's output.
-Wire held(Emission &e, const Wire &steps) {
+Wire held(Emission &e, const Wire &steps, int64_t axis) {
   const DataType type = e.madeFirst().data_type();
   Wire y = e.cast(e.unary("Round", steps), kDouble); // 32 bits do not fit in f32
-  if (e.has("zero_point")) y = e.add(y, e.cast(alongAxis(e, e.raw("zero_point"), steps), kDouble));
+  if (e.has("zero_point")) y = e.add(y, e.cast(alongAxis(e, e.raw("zero_point"), steps, axis), kDouble));
   const ElementType &to = elementType(type);
   y = e.binary("Min", e.binary("Max", y, e.number(y, to.lowest)), e.number(y, to.highest));
   return e.cast(y, type);
@@ -51,7 +50,7 @@ void convertQuantize(Emission &e) {
   const DataType real = e.raw("in").type;
   const Wire x = e.cast(e.raw("in"), computed(real)), scale = e.cast(e.raw("scale"), computed(real));
   if (hasNode(e.madeFirst().data_type(), real)) return e.out(quantized(e, x, scale));
-  e.out(held(e, e.div(x, alongAxis(e, scale, x))));
+  e.out(held(e, e.div(x, alongAxis(e, scale, x, e.i("axis"))), e.i("axis")));
 }
 
 void convertDequantize(Emission &e) {
@@ -59,8 +58,8 @@ void convertDequantize(Emission &e) {
   const Wire x = e.raw("in"), scale = e.cast(e.raw("scale"), computed(real));
   if (!hasNode(x.type, real)) {
     Wire y = e.cast(x, kInt64);
-    if (e.has("zero_point")) y = e.sub(y, e.cast(alongAxis(e, e.raw("zero_point"), x), kInt64));
-    return e.out(e.cast(e.mul(e.cast(y, computed(real)), alongAxis(e, scale, x)), real));
+    if (e.has("zero_point")) y = e.sub(y, e.cast(alongAxis(e, e.raw("zero_point"), x, e.i("axis")), kInt64));
+    return e.out(e.cast(e.mul(e.cast(y, computed(real)), alongAxis(e, scale, x, e.i("axis"))), real));
   }
   const bool isOne = scale.shape.elem_cnt() == 1;
   const auto shaped = [&](const Wire &w) { return isOne ? e.reshape(w, Shape()) : w; };
@@ -71,8 +70,8 @@ void convertDequantize(Emission &e) {
 
 void convertRequantize(Emission &e) {
   const Wire in = e.cast(e.raw("in"), kFloat), scale = e.raw("scale");
-  const Wire steps = e.mul(in, alongAxis(e, scale, in));
-  if (!hasNode(e.madeFirst().data_type(), kFloat)) return e.out(held(e, steps));
+  const Wire steps = e.mul(in, alongAxis(e, scale, in, e.i("axis")));
+  if (!hasNode(e.madeFirst().data_type(), kFloat)) return e.out(held(e, steps, e.i("axis")));
   const Wire one = e.constant(kFloat, scale.shape, std::vector<double>(static_cast<size_t>(scale.shape.elem_cnt()), 1));
   e.out(quantized(e, steps, one));
 }
@@ -113,7 +112,14 @@ Wire centred(Emission &e, const Wire &x, const std::string &arg, int64_t axis) {
   return e.sub(wide, e.reshape(zero, dims));
 }
 
-void convertProduct(Emission &e) {
+/// Sums as real numbers, or as these in 8 bits; `axis` has the columns or filters.
+Wire finished(Emission &e, const Wire &sums, int64_t axis) {
+  const Wire kept = e.b("relu") ? e.binary("Max", sums, e.number(sums, 0)) : sums;
+  const Wire wide = e.cast(kept, kFloat), steps = e.mul(wide, alongAxis(e, e.raw("scale"), wide, axis));
+  return e.madeFirst().data_type() == kFloat ? steps : held(e, steps, axis);
+}
+
+Wire productSums(Emission &e) {
   Wire b = e.raw("b");
   if (e.b("transpose_b")) {
     std::vector<int64_t> perm;
@@ -126,11 +132,12 @@ void convertProduct(Emission &e) {
   const bool hasNode = a.dim(-1) > 0 && (!e.has("a_zero_point") || e.raw("a_zero_point").shape.elem_cnt() == 1);
   const Wire made = hasNode ? e.node("MatMulInteger", operands(e, a, b, "a", "b"), {}, kInt32, e.madeFirst().shape())
                             : e.matmul(centred(e, a, "a", a.rank() - 2), centred(e, b, "b", b.rank() - 1));
-  e.out(e.has("bias") ? e.add(made, e.raw("bias")) : made);
+  return e.has("bias") ? e.add(made, e.raw("bias")) : made;
 }
 
-void convertConv(Emission &e) {
-  const Wire x = e.raw("in"), w = e.raw("weight");
+/// Of channels_first images; `shape` is that of the sums.
+Wire convSums(Emission &e, const Wire &x, const Shape &shape) {
+  const Wire w = e.raw("weight");
   const auto dims = static_cast<size_t>(x.rank() - 2);
   std::vector<int64_t> pads = listOf(e, "padding_before", dims, 0);
   pads.insert(pads.end(), pads.begin(), pads.begin() + static_cast<int64_t>(dims));
@@ -140,11 +147,23 @@ void convertConv(Emission &e) {
                             {"dilations", listOf(e, "dilation_rate", dims, 1)},
                             {"group", e.i("groups")},
                             {"pads", pads}},
-                           kInt32, e.madeFirst().shape());
-  if (!e.has("bias")) return e.out(made);
-  std::vector<int64_t> shape(dims + 1, 1);
-  shape[0] = w.dim(0);
-  e.out(e.add(made, e.reshape(e.raw("bias"), shape)));
+                           kInt32, shape);
+  if (!e.has("bias")) return made;
+  std::vector<int64_t> filters(dims + 1, 1);
+  filters[0] = w.dim(0);
+  return e.add(made, e.reshape(e.raw("bias"), filters));
+}
+
+void convertProduct(Emission &e) { e.out(productSums(e)); }
+void convertFusedProduct(Emission &e) { e.out(finished(e, productSums(e), -1)); }
+void convertConv(Emission &e) { e.out(convSums(e, e.raw("in"), e.madeFirst().shape())); }
+
+void convertFusedConv(Emission &e) {
+  const Shape &made = e.madeFirst().shape();
+  if (!isChannelsLast(e)) return e.out(finished(e, convSums(e, e.raw("in"), made), 1));
+  const Shape first{made.At(0), made.At(3), made.At(1), made.At(2)};
+  const Wire x = e.transpose(e.raw("in"), {0, 3, 1, 2});
+  e.out(e.transpose(finished(e, convSums(e, x, first), 1), {0, 2, 3, 1}));
 }
 
 } // namespace
@@ -155,6 +174,9 @@ void addQuantization(EmitterTable *t) {
   t->add("requantize", Types::kOwn, convertRequantize, "Cast, Mul, QuantizeLinear");
   t->add("dynamic_quantize_linear", Types::kOwn, convertDynamic, "DynamicQuantizeLinear");
   t->add("integer_matmul", Types::kOwn, convertProduct, "MatMulInteger, Add; Sub, MatMul");
+  t->add("fused_integer_matmul", Types::kOwn, convertFusedProduct, "as integer_matmul, Max, Mul, Round, Min, Cast");
+  t->add("fused_integer_conv2d", Types::kOwn, convertFusedConv,
+         "ConvInteger, Add, Max, Mul, Round, Min, Cast, Transpose");
   for (const char *name : {"integer_conv1d", "integer_conv2d", "integer_conv3d"})
     t->add(name, Types::kOwn, convertConv, "ConvInteger, Add");
 }

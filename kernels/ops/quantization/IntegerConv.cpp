@@ -5,6 +5,25 @@
 #include "convolution/ConvOp.h"
 
 namespace opc::ops {
+
+std::unique_ptr<BoundKernel> bindIntegerConv(KernelBindContext *ctx, const ConvGeometry &geometry,
+                                             const cpu::SumFinish &finish) {
+  IntegerConvSpec s;
+  s.geometry = geometry;
+  s.in = bytesOf(ctx, "in");
+  s.weight = bytesOf(ctx, "weight");
+  s.inZero = zeroPointsOf(ctx, "in");
+  s.weightZero = zeroPointsOf(ctx, "weight");
+  s.finish = finish;
+  if (ctx->Has("bias")) s.bias = ctx->In("bias").dptr<int32_t>();
+  s.constantWeight =
+      ctx->isConstant("weight", 0) && (s.weightZero.count == 0 || ctx->isConstant("weight_zero_point", 0));
+  auto conv = std::make_shared<IntegerConvolution>(s, ctx->device_ctx()->threads());
+  if (conv->hasPackedWeight()) notePackedInput(ctx, "weight");
+  void *out = ctx->Out("out").mut_raw_dptr();
+  return bindTask([out, conv](DeviceCtx *d) { conv->run(d, out); });
+}
+
 namespace {
 
 Maybe<void> infer(InferContext *ctx, int dims) {
@@ -42,19 +61,9 @@ Maybe<void> listSignatures(SbpContext *ctx) {
 class IntegerConvKernel final : public BindingKernel {
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     const TensorDesc &in = ctx->Desc("in");
-    IntegerConvSpec s;
-    s.geometry = valueOf(convGeometry(in, ctx->Desc("weight"), ctx->user_op_conf(), spatialDims(in), Extent::kPiece));
-    s.in = bytesOf(ctx, "in");
-    s.weight = bytesOf(ctx, "weight");
-    s.inZero = zeroPointsOf(ctx, "in");
-    s.weightZero = zeroPointsOf(ctx, "weight");
-    if (ctx->Has("bias")) s.bias = ctx->In("bias").dptr<int32_t>();
-    s.constantWeight =
-        ctx->isConstant("weight", 0) && (s.weightZero.count == 0 || ctx->isConstant("weight_zero_point", 0));
-    auto conv = std::make_shared<IntegerConvolution>(s, ctx->device_ctx()->threads());
-    if (conv->hasPackedWeight()) notePackedInput(ctx, "weight");
-    int32_t *out = ctx->Out("out").mut_dptr<int32_t>();
-    return bindTask([out, conv](DeviceCtx *d) { conv->run(d, out); });
+    return bindIntegerConv(
+        ctx, valueOf(convGeometry(in, ctx->Desc("weight"), ctx->user_op_conf(), spatialDims(in), Extent::kPiece)),
+        cpu::SumFinish());
   }
 };
 

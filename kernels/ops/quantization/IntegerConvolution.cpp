@@ -37,10 +37,64 @@ IntegerConvolution::IntegerConvolution(const IntegerConvSpec &spec, int threads)
   perGroup_ = g.filters / g.groups;
   terms_ = own_ * g.kernel[0] * g.kernel[1] * g.kernel[2];
   positions_ = g.out[0] * g.out[1] * g.out[2];
+  outer_ = firstSpatial(g.dims);
   for (size_t i = 0; i < 3; ++i) padded_[i] = g.in[i] + 2 * g.padding[i];
+  more_ = cpu::Scratch<int32_t>(g.filters);
+  zeros_ = cpu::Scratch<float>(g.filters);
   if (prepareLibrary(threads)) return;
   centred_ = cpu::Scratch<int16_t>(g.filters * terms_);
   if (s_.constantWeight) packDots();
+}
+
+bool IntegerConvolution::movesImages() const {
+  const ConvGeometry &g = s_.geometry;
+  return !g.channelsLast || s_.in.isSigned || padded_ != g.in;
+}
+
+/// Sums of a band and the filters of a part stay in the cache until they are finished. Neither changes a result.
+void IntegerConvolution::chooseBands(int threads) {
+  constexpr int64_t kSums = 1 << 18, kWeights = 1 << 20; // sums of a band; bytes of a part
+  const ConvGeometry &g = s_.geometry;
+  const int64_t rows = g.out[outer_];
+  int64_t count = 1;
+  if (g.groups == 1)
+    while (g.filters * terms_ > count * kWeights && g.filters >= count * 128) count *= 2;
+  bands_ = std::clamp<int64_t>((positions_ * (g.filters / count) + kSums - 1) / kSums, 1, rows);
+  if (g.groups == 1 && rows < 14 && count < threads && g.filters >= threads * int64_t{64}) count = threads;
+  const int64_t many = bands_ * count * g.batch;
+  if (many % threads != 0 && many < 8 * threads) bands_ = std::min(rows, (bands_ + threads - 1) / threads * threads);
+  while (bands_ < rows && rows % bands_ != 0 && rows / bands_ > 4) ++bands_; // of one height, if that is not far
+  bandRows_ = (rows + bands_ - 1) / bands_;
+  bands_ = (rows + bandRows_ - 1) / bandRows_;
+  const int64_t width = g.groups > 1 ? g.filters : ((g.filters + count - 1) / count + 15) / 16 * 16;
+  for (int64_t first = 0; first < g.filters; first += width) {
+    Part part;
+    part.first = first;
+    part.filters = std::min(width, g.filters - first);
+    parts_.push_back(std::move(part));
+  }
+}
+
+/// `rows` of a band with the filters of `part`.
+dnnl::convolution_forward::primitive_desc IntegerConvolution::describe(int64_t rows, const Part &part) const {
+  const ConvGeometry &g = s_.geometry;
+  memory::dims steps, dilates, none;
+  for (size_t i = outer_; i < 3; ++i) {
+    steps.push_back(g.stride[i]);
+    dilates.push_back(g.dilation[i] - 1);
+    none.push_back(0);
+  }
+  Spatial in = padded_, out = g.out;
+  in[outer_] = (rows - 1) * g.stride[outer_] + g.dilation[outer_] * (g.kernel[outer_] - 1) + 1;
+  out[outer_] = rows;
+  const memory::desc weight =
+      part.packed.get() ? part.layout : memory::desc(part.plain.dims(), memory::data_type::s8, memory::format_tag::any);
+  return {{dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
+           channelsLast(1, g.channels, in, g.dims, memory::data_type::u8), weight,
+           channelsLast(1, part.filters, out, g.dims, memory::data_type::s32), steps, dilates, none, none},
+          cpu::dnnlAttributes(),
+          cpu::dnnlEngine(),
+          true};
 }
 
 /// Only for a signed weight without zero points that may change.
@@ -49,47 +103,77 @@ bool IntegerConvolution::prepareLibrary(int threads) {
   const bool plainWeight =
       s_.weight.isSigned && (s_.weightZero.count == 0 || (s_.constantWeight && s_.weightZero.allZero()));
   if (!cpu::libraryIsExact() || !plainWeight || g.batch * g.filters * positions_ * terms_ == 0) return false;
-  cpu::setLibraryThreads(threads);
-  memory::dims shape{g.filters, own_}, strides{terms_, terms_ / own_}, steps, dilates, none;
-  int64_t step = terms_ / own_;
-  for (size_t i = firstSpatial(g.dims); i < 3; ++i) {
-    step /= g.kernel[i];
-    shape.push_back(g.kernel[i]);
-    strides.push_back(step);
-    steps.push_back(g.stride[i]);
-    dilates.push_back(g.dilation[i] - 1);
-    none.push_back(0);
+  cpu::setLibraryThreads(1);
+  chooseBands(threads);
+  bool found = prepareParts();
+  if (!found && bands_ > 1) { // the last band wants another kernel than the others
+    bands_ = 1, bandRows_ = g.out[outer_];
+    found = prepareParts();
   }
-  if (g.groups > 1) {
-    shape[0] = perGroup_;
-    shape.insert(shape.begin(), g.groups);
-    strides.insert(strides.begin(), perGroup_ * terms_);
+  if (!found) {
+    parts_.clear();
+    return false;
   }
-  plainDesc_ = {shape, memory::data_type::s8, strides};
-  const dnnl::convolution_forward::primitive_desc pd(
-      {dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
-       channelsLast(g.batch, g.channels, padded_, g.dims, memory::data_type::u8),
-       memory::desc(shape, memory::data_type::s8, memory::format_tag::any),
-       channelsLast(g.batch, g.filters, g.out, g.dims, memory::data_type::s32), steps, dilates, none, none},
-      cpu::dnnlAttributes(), cpu::dnnlEngine());
-  // Of what the library has only these kernels leave the sums as they are; others take them through f32.
-  const std::string name = pd.impl_info_str();
-  if (terms_ * 255 * 128 > (int64_t(1) << 24) && !beginsWith(name, "brg")) return false;
-  images_ = cpu::Scratch<char>(g.batch * g.channels * padded_[0] * padded_[1] * padded_[2]);
-  sums_ = cpu::Scratch<int32_t>(g.batch * g.filters * positions_);
+  if (movesImages()) images_ = cpu::Scratch<char>(g.batch * g.channels * padded_[0] * padded_[1] * padded_[2]);
   filterSums_ = cpu::Scratch<int32_t>(g.filters);
-  packed_ = cpu::Scratch<char>(static_cast<int64_t>(pd.weights_desc().get_size()));
-  library_.emplace(pd, dnnl::convolution_forward(pd));
-  library_->bind(DNNL_ARG_SRC, pd.src_desc(), images_.get());
-  library_->bind(DNNL_ARG_WEIGHTS, pd.weights_desc(), packed_.get());
-  library_->bind(DNNL_ARG_DST, pd.dst_desc(), sums_.get());
-  packedDesc_ = pd.weights_desc();
   if (s_.constantWeight) packLibraryWeight();
+  prepareWorkers(threads);
   return true;
 }
 
+/// The layouts of the weight. False where the library has no kernel that leaves the sums as they are: only those called
+/// "brg" do, others take long sums through f32.
+bool IntegerConvolution::prepareParts() {
+  const ConvGeometry &g = s_.geometry;
+  const auto isExact = [&](const dnnl::convolution_forward::primitive_desc &pd) {
+    return pd.get(true) && (terms_ * 255 * 128 <= (int64_t(1) << 24) || beginsWith(pd.impl_info_str(), "brg"));
+  };
+  for (Part &part : parts_) {
+    memory::dims shape{part.filters, own_}, strides{terms_, terms_ / own_};
+    int64_t step = terms_ / own_;
+    for (size_t i = outer_; i < 3; ++i) {
+      step /= g.kernel[i];
+      shape.push_back(g.kernel[i]);
+      strides.push_back(step);
+    }
+    if (g.groups > 1) {
+      shape[0] = perGroup_;
+      shape.insert(shape.begin(), g.groups);
+      strides.insert(strides.begin(), perGroup_ * terms_);
+    }
+    part.plain = {shape, memory::data_type::s8, strides};
+    part.packed = {};
+    const auto pd = describe(bandRows_, part);
+    if (!isExact(pd)) return false;
+    part.layout = pd.weights_desc();
+    part.packed = cpu::Scratch<char>(static_cast<int64_t>(part.layout.get_size()));
+    if (!isExact(describe(g.out[outer_] - (bands_ - 1) * bandRows_, part))) return false;
+  }
+  return true;
+}
+
+void IntegerConvolution::prepareWorkers(int threads) {
+  const int64_t inner = positions_ / s_.geometry.out[outer_];
+  const int64_t rows[] = {bandRows_, s_.geometry.out[outer_] - (bands_ - 1) * bandRows_};
+  workers_.resize(static_cast<size_t>(threads));
+  for (Worker &worker : workers_) {
+    worker.sums = cpu::Scratch<int32_t>(bandRows_ * inner * parts_[0].filters);
+    for (const Part &part : parts_)
+      for (int64_t height : rows) {
+        const auto pd = describe(height, part);
+        worker.executions.emplace_back(pd, dnnl::convolution_forward(pd));
+        cpu::DnnlExecution &execution = worker.executions.back();
+        execution.bind(DNNL_ARG_SRC, pd.src_desc(), nullptr);
+        execution.bind(DNNL_ARG_WEIGHTS, pd.weights_desc(), part.packed.get());
+        execution.bind(DNNL_ARG_DST, pd.dst_desc(), worker.sums.get());
+      }
+  }
+}
+
 void IntegerConvolution::packLibraryWeight() {
-  cpu::dnnlReorder(plainDesc_, s_.weight.data, packedDesc_, packed_.get());
+  for (Part &part : parts_)
+    cpu::dnnlReorder(part.plain, static_cast<const int8_t *>(s_.weight.data) + part.first * terms_, part.layout,
+                     part.packed.get());
   for (int64_t o = 0; o < s_.geometry.filters; ++o) {
     uint32_t sum = 0;
     for (int64_t t = 0; t < terms_; ++t) sum += wide(s_.weight.at(o * terms_ + t));
@@ -105,10 +189,21 @@ void IntegerConvolution::packDots() {
   }
 }
 
+/// What each filter's sums get: the bias, and what the library has in them for in's zero point.
+void IntegerConvolution::addZeroPoint() {
+  writeZeroPoints(s_.finish, s_.geometry.filters, zeros_.get());
+  const uint32_t zero = parts_.empty() ? 0 : wide(s_.inZero.at(0) + (s_.in.isSigned ? 128 : 0));
+  for (int64_t o = 0; o < s_.geometry.filters; ++o) {
+    const uint32_t taken = parts_.empty() ? 0 : zero * wide(filterSums_.get()[o]);
+    more_.get()[o] = static_cast<int32_t>(wide(s_.bias ? s_.bias[o] : 0) - taken);
+  }
+}
+
 /// in as u8 with its channels last, and its zero point all around. The library's kernels for i8 are fewer.
 void IntegerConvolution::fillImages(DeviceCtx *ctx) {
   const ConvGeometry &g = s_.geometry;
   const int64_t plane = g.in[0] * g.in[1] * g.in[2], channels = g.channels, row = padded_[2] * channels;
+  const int64_t edge = g.padding[2] * channels, inside = g.in[2] * channels;
   const uint8_t flip = s_.in.isSigned ? 0x80 : 0;
   const auto fill = static_cast<uint8_t>(static_cast<uint8_t>(s_.inZero.at(0)) ^ flip);
   const auto *in = static_cast<const uint8_t *>(s_.in.data);
@@ -118,10 +213,18 @@ void IntegerConvolution::fillImages(DeviceCtx *ctx) {
       const int64_t n = t / (padded_[0] * padded_[1]), d = t / padded_[1] % padded_[0] - g.padding[0],
                     h = t % padded_[1] - g.padding[1];
       uint8_t *to = images + t * row;
-      const bool outside = d < 0 || d >= g.in[0] || h < 0 || h >= g.in[1];
-      if (outside || g.padding[2] > 0) std::memset(to, fill, static_cast<size_t>(row));
-      if (outside) continue;
-      to += g.padding[2] * channels;
+      if (d < 0 || d >= g.in[0] || h < 0 || h >= g.in[1]) {
+        std::memset(to, fill, static_cast<size_t>(row));
+        continue;
+      }
+      std::memset(to, fill, static_cast<size_t>(edge));
+      std::memset(to + edge + inside, fill, static_cast<size_t>(edge));
+      to += edge;
+      if (g.channelsLast) {
+        const uint8_t *from = in + (n * plane + (d * g.in[1] + h) * g.in[2]) * channels;
+        for (int64_t i = 0; i < inside; ++i) to[i] = from[i] ^ flip;
+        continue;
+      }
       const uint8_t *from = in + n * channels * plane + (d * g.in[1] + h) * g.in[2];
       for (int64_t c = 0; c < channels; ++c)
         for (int64_t w = 0; w < g.in[2]; ++w) to[w * channels + c] = from[c * plane + w] ^ flip;
@@ -129,23 +232,36 @@ void IntegerConvolution::fillImages(DeviceCtx *ctx) {
   });
 }
 
-void IntegerConvolution::runLibrary(DeviceCtx *ctx, int32_t *out) {
+/// Sums of `count` positions and some filters, side by side, become the result.
+void IntegerConvolution::finish(const int32_t *sums, int64_t sample, int64_t position, int64_t count, int64_t filter,
+                                int64_t filters, void *out) const {
   const ConvGeometry &g = s_.geometry;
-  if (!s_.constantWeight) packLibraryWeight();
-  fillImages(ctx);
-  cpu::setLibraryThreads(ctx->threads());
-  library_->execute();
-  const uint32_t zero = wide(s_.inZero.at(0) + (s_.in.isSigned ? 128 : 0));
-  const int32_t *sums = sums_.get();
-  ctx->parallelFor(g.batch * g.filters, 8, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
-      const int64_t n = t / g.filters, o = t % g.filters;
-      const uint32_t more = wide(s_.bias ? s_.bias[o] : 0) - zero * wide(filterSums_.get()[o]);
-      const int32_t *from = sums + n * positions_ * g.filters + o;
-      for (int64_t i = 0; i < positions_; ++i)
-        out[t * positions_ + i] = static_cast<int32_t>(wide(from[i * g.filters]) + more);
-    }
-  });
+  const int64_t first = g.channelsLast ? (sample * positions_ + position) * g.filters + filter
+                                       : (sample * g.filters + filter) * positions_ + position;
+  finishSums(s_.finish, {sums, count, filters, filters, filter, more_.get(), zeros_.get(),
+                         static_cast<char *>(out) + first * s_.finish.elementBytes(), g.channelsLast ? g.filters : 1,
+                         g.channelsLast ? 1 : positions_});
+}
+
+void IntegerConvolution::runBand(Worker &worker, int64_t task, void *out) {
+  const ConvGeometry &g = s_.geometry;
+  const int64_t parts = static_cast<int64_t>(parts_.size());
+  const int64_t part = task % parts, band = task / parts % bands_, sample = task / parts / bands_;
+  const int64_t rows = std::min(bandRows_, g.out[outer_] - band * bandRows_), inner = positions_ / g.out[outer_];
+  const int64_t image = g.channels * padded_[0] * padded_[1] * padded_[2], row = image / padded_[outer_];
+  const Part &of = parts_[static_cast<size_t>(part)];
+  cpu::DnnlExecution &execution = worker.executions[static_cast<size_t>(part * 2 + (band == bands_ - 1))];
+  const char *from = movesImages() ? images_.get() : static_cast<const char *>(s_.in.data);
+  execution.rebind(DNNL_ARG_SRC, from + sample * image + band * bandRows_ * g.stride[outer_] * row);
+  execution.execute();
+  finish(worker.sums.get(), sample, band * bandRows_ * inner, rows * inner, of.first, of.filters, out);
+}
+
+void IntegerConvolution::runLibrary(DeviceCtx *ctx, void *out) {
+  if (movesImages()) fillImages(ctx);
+  const int64_t tasks = s_.geometry.batch * bands_ * static_cast<int64_t>(parts_.size());
+  cpu::forEachTask(ctx, tasks, workers_.size(),
+                   [&](size_t worker, int64_t task) { runBand(workers_[worker], task, out); });
 }
 
 /// What one output position of a group sees, less the zero point.
@@ -155,47 +271,44 @@ void IntegerConvolution::gatherWindow(int64_t sample, int64_t group, int64_t pos
   const int64_t w0 = position % g.out[2] * g.stride[2] - g.padding[2],
                 h0 = position / g.out[2] % g.out[1] * g.stride[1] - g.padding[1],
                 d0 = position / g.out[2] / g.out[1] * g.stride[0] - g.padding[0];
-  const int64_t plane = g.in[0] * g.in[1] * g.in[2];
+  const std::array<int64_t, 5> steps = g.strides(g.channels, g.in);
   for (int64_t c = 0; c < own_; ++c) {
-    const int64_t from = (sample * g.channels + group * own_ + c) * plane;
+    const int64_t from = sample * steps[0] + (group * own_ + c) * steps[1];
     for (int64_t kd = 0; kd < g.kernel[0]; ++kd)
       for (int64_t kh = 0; kh < g.kernel[1]; ++kh)
         for (int64_t kw = 0; kw < g.kernel[2]; ++kw) {
           const int64_t d = d0 + kd * g.dilation[0], h = h0 + kh * g.dilation[1], w = w0 + kw * g.dilation[2];
           const bool inside = d >= 0 && d < g.in[0] && h >= 0 && h < g.in[1] && w >= 0 && w < g.in[2];
-          *to++ = static_cast<int16_t>(inside ? s_.in.at(from + (d * g.in[1] + h) * g.in[2] + w) - zero : 0);
+          *to++ = static_cast<int16_t>(inside ? s_.in.at(from + d * steps[2] + h * steps[3] + w * steps[4]) - zero : 0);
         }
   }
 }
 
-void IntegerConvolution::runDots(DeviceCtx *ctx, int32_t *out) {
+void IntegerConvolution::runDots(DeviceCtx *ctx, void *out) {
   const ConvGeometry &g = s_.geometry;
-  if (!s_.constantWeight) packDots();
   const int64_t tall = 16, blocks = (positions_ + tall - 1) / tall;
   const int32_t zero = s_.inZero.at(0);
   ctx->parallelFor(g.batch * g.groups * blocks, 1, [&](int64_t begin, int64_t end) {
     std::vector<int16_t> windows(static_cast<size_t>(tall * terms_));
+    std::vector<int32_t> sums(static_cast<size_t>(tall * perGroup_));
     for (int64_t t = begin; t < end; ++t) {
       const int64_t sample = t / blocks / g.groups, group = t / blocks % g.groups, first = t % blocks * tall;
       const int64_t count = std::min(tall, positions_ - first);
       for (int64_t i = 0; i < count; ++i) gatherWindow(sample, group, first + i, zero, windows.data() + i * terms_);
-      int32_t *to = out + (sample * g.filters + group * perGroup_) * positions_ + first;
-      cpu::integerDots(windows.data(), count, centred_.get() + group * perGroup_ * terms_, perGroup_, terms_, to, 1,
-                       positions_);
-      for (int64_t o = 0; s_.bias && o < perGroup_; ++o)
-        for (int64_t i = 0; i < count; ++i) {
-          int32_t &sum = to[o * positions_ + i];
-          sum = static_cast<int32_t>(wide(sum) + wide(s_.bias[group * perGroup_ + o]));
-        }
+      cpu::integerDots(windows.data(), count, centred_.get() + group * perGroup_ * terms_, perGroup_, terms_,
+                       sums.data(), perGroup_, 1);
+      finish(sums.data(), sample, first, count, group * perGroup_, perGroup_, out);
     }
   });
 }
 
-void IntegerConvolution::run(DeviceCtx *ctx, int32_t *out) {
-  if (library_)
-    runLibrary(ctx, out);
-  else
+void IntegerConvolution::run(DeviceCtx *ctx, void *out) {
+  if (!s_.constantWeight) parts_.empty() ? packDots() : packLibraryWeight();
+  addZeroPoint();
+  if (parts_.empty())
     runDots(ctx, out);
+  else
+    runLibrary(ctx, out);
 }
 
 } // namespace opc::ops

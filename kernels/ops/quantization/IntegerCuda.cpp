@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "convolution/ConvCuda.h"
 #include "convolution/ConvOp.h"
+#include "quantization/FusedInteger.h"
 #include "quantization/QuantizationArguments.h"
 #include "support/CudaTask.h"
 
@@ -18,12 +19,34 @@ ByteOperand operandOf(KernelBindContext *ctx, const std::string &arg) {
   return o;
 }
 
-class IntegerConvCuda final : public BindingKernel {
+FinishArguments finishOf(KernelBindContext *ctx) {
+  FinishArguments f{};
+  if (!ctx->Has("scale")) return f;
+  const DataType type = ctx->Attr<DataType>("dtype");
+  f.scale = ctx->In("scale").dptr<float>();
+  f.isScaleVector = ctx->In("scale").shape().elem_cnt() > 1;
+  f.kind = type == kFloat ? 2 : type == kInt8;
+  f.relu = ctx->Attr<bool>("relu");
+  if (!ctx->Has("zero_point")) return f;
+  f.zero = ctx->In("zero_point").raw_dptr();
+  f.isZeroVector = ctx->In("zero_point").shape().elem_cnt() > 1;
+  return f;
+}
+
+/// Sums alone have channels_first images.
+template <bool Fused> class IntegerConvCuda final : public BindingKernel {
+  static ConvGeometry geometry(KernelBindContext *ctx) {
+    const TensorDesc &in = ctx->Desc("in"), &weight = ctx->Desc("weight");
+    if constexpr (Fused) return valueOf(fusedIntegerGeometry(in, weight, ctx->user_op_conf(), Extent::kPiece));
+    return valueOf(convGeometry(in, weight, ctx->user_op_conf(), spatialDims(in), Extent::kPiece));
+  }
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const TensorDesc &in = ctx->Desc("in");
-    const ConvGeometry g =
-        valueOf(convGeometry(in, ctx->Desc("weight"), ctx->user_op_conf(), spatialDims(in), Extent::kPiece));
-    IntegerConvArguments a{convArguments(g), operandOf(ctx, "in"), operandOf(ctx, "weight")};
+    const ConvGeometry g = geometry(ctx);
+    IntegerConvArguments a{convArguments(g), operandOf(ctx, "in"), operandOf(ctx, "weight"), finishOf(ctx)};
+    ConvGeometry first = g;
+    first.channelsLast = false;
+    const std::array<int64_t, 5> steps = first.strides(a.conv.own, g.kernel);
+    std::copy(steps.begin(), steps.end(), a.conv.ws);
     if (ctx->Has("bias")) a.conv.bias = ctx->In("bias").raw_dptr();
     a.conv.out = ctx->Out("out").mut_raw_dptr();
     const int64_t rows = g.batch * volume(g.out), columns = a.conv.perGroup, count = rows * g.filters;
@@ -54,7 +77,8 @@ class IntegerMatmulCuda final : public BindingKernel {
     a.a = operandOf(ctx, "a");
     a.b = operandOf(ctx, "b");
     if (ctx->Has("bias")) a.bias = ctx->In("bias").dptr<int32_t>();
-    a.out = ctx->Out("out").mut_dptr<int32_t>();
+    a.out = ctx->Out("out").mut_raw_dptr();
+    a.finish = finishOf(ctx);
     a.rank = static_cast<int32_t>(out.NumAxes() - 2);
     a.m = out.At(a.rank);
     a.n = out.At(a.rank + 1);
@@ -73,10 +97,12 @@ class IntegerMatmulCuda final : public BindingKernel {
   }
 };
 
-REGISTER_KERNELS("integer_conv1d").Kernel<IntegerConvCuda>(onGpu());
-REGISTER_KERNELS("integer_conv2d").Kernel<IntegerConvCuda>(onGpu());
-REGISTER_KERNELS("integer_conv3d").Kernel<IntegerConvCuda>(onGpu());
+REGISTER_KERNELS("integer_conv1d").Kernel<IntegerConvCuda<false>>(onGpu());
+REGISTER_KERNELS("integer_conv2d").Kernel<IntegerConvCuda<false>>(onGpu());
+REGISTER_KERNELS("integer_conv3d").Kernel<IntegerConvCuda<false>>(onGpu());
 REGISTER_KERNELS("integer_matmul").Kernel<IntegerMatmulCuda>(onGpu());
+REGISTER_KERNELS("fused_integer_conv2d").Kernel<IntegerConvCuda<true>>(onGpu());
+REGISTER_KERNELS("fused_integer_matmul").Kernel<IntegerMatmulCuda>(onGpu());
 
 } // namespace
 } // namespace opc::ops

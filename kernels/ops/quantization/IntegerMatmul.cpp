@@ -1,21 +1,15 @@
 // integer_matmul: exact products of matrices of 8-bit integers.
 // SPDX-License-Identifier: Apache-2.0
-#include "IntegerOperands.h"
+#include "IntegerMatmul.h"
 
 namespace opc::ops {
-namespace {
 
-struct Sizes {
-  DimVector batch;
-  int64_t m, k, n;
-};
-
-Maybe<Sizes> sizesOf(const TensorDesc &a, const TensorDesc &b, bool transB) {
+Maybe<MatrixSizes> matrixSizes(const TensorDesc &a, const TensorDesc &b, bool transB) {
   const int64_t ra = a.shape().NumAxes(), rb = b.shape().NumAxes();
   if (ra < 2 || rb < 2)
     return Error::ShapeMismatch().help("reshape a vector to a matrix")
            << "a and b must have rank 2 or more: a is " << a.toString() << ", b is " << b.toString();
-  Sizes s{{}, a.shape().At(ra - 2), a.shape().At(ra - 1), b.shape().At(transB ? rb - 2 : rb - 1)};
+  MatrixSizes s{{}, a.shape().At(ra - 2), a.shape().At(ra - 1), b.shape().At(transB ? rb - 2 : rb - 1)};
   const int64_t rows = b.shape().At(transB ? rb - 1 : rb - 2);
   if (rows != s.k)
     return Error::ShapeMismatch() << "inner dimensions differ (" << s.k << " vs " << rows << "): a is " << a.toString()
@@ -32,9 +26,9 @@ Maybe<Sizes> sizesOf(const TensorDesc &a, const TensorDesc &b, bool transB) {
   return s;
 }
 
-Maybe<void> infer(InferContext *ctx) {
+Maybe<MatrixSizes> inferIntegerProduct(InferContext *ctx, DataType type) {
   const TensorDesc a = ctx->In("a"), b = ctx->In("b");
-  const Sizes s = JUST(sizesOf(a, b, ctx->Attr<bool>("transpose_b")));
+  const MatrixSizes s = JUST(matrixSizes(a, b, ctx->Attr<bool>("transpose_b")));
   JUST(checkBytes(ctx, "a"));
   JUST(checkBytes(ctx, "b"));
   JUST(checkZeroPoints(ctx, "a", s.m, "row"));
@@ -42,7 +36,60 @@ Maybe<void> infer(InferContext *ctx) {
   JUST(checkIntegerBias(ctx, s.n, "column"));
   DimVector dims = s.batch;
   dims.insert(dims.end(), {s.m, s.n});
-  ctx->Out("out") = TensorDesc(Shape(dims), kInt32);
+  ctx->Out("out") = TensorDesc(Shape(dims), type);
+  return s;
+}
+
+namespace {
+
+/// Which matrix of an operand each product of a broadcast batch takes.
+std::vector<int64_t> matricesOf(const Shape &operand, const DimVector &batch) {
+  const int64_t rank = static_cast<int64_t>(batch.size()), own = operand.NumAxes() - 2;
+  std::vector<int64_t> matrices(1, 0);
+  for (int64_t i = 0; i < rank; ++i) {
+    const int64_t axis = i - (rank - own);
+    const int64_t step = axis >= 0 && operand.At(axis) != 1 ? operand.Count(axis + 1, own) : 0;
+    std::vector<int64_t> next;
+    for (int64_t m : matrices)
+      for (int64_t j = 0; j < batch[static_cast<size_t>(i)]; ++j) next.push_back(m + j * step);
+    matrices = std::move(next);
+  }
+  return matrices;
+}
+
+} // namespace
+
+std::unique_ptr<BoundKernel> bindIntegerProduct(KernelBindContext *ctx, const cpu::SumFinish &finish) {
+  const MatrixSizes s = valueOf(matrixSizes(ctx->Desc("a"), ctx->Desc("b"), ctx->Attr<bool>("transpose_b")));
+  const Shape &a = ctx->In("a").shape(), &b = ctx->In("b").shape();
+  cpu::IntegerProduct p;
+  p.m = s.m;
+  p.n = s.n;
+  p.k = s.k;
+  p.transB = ctx->Attr<bool>("transpose_b");
+  p.a = bytesOf(ctx, "a");
+  p.b = bytesOf(ctx, "b");
+  p.aZero = zeroPointsOf(ctx, "a");
+  p.bZero = zeroPointsOf(ctx, "b");
+  p.finish = finish;
+  if (ctx->Has("bias")) p.bias = ctx->In("bias").dptr<int32_t>();
+  p.constantB = ctx->isConstant("b", 0) && (p.bZero.count == 0 || ctx->isConstant("b_zero_point", 0));
+  p.aMatrix = matricesOf(a, s.batch);
+  p.bMatrix = matricesOf(b, s.batch);
+  if (b.Count(0, b.NumAxes() - 2) == 1 && a.Count(0, a.NumAxes() - 2) == static_cast<int64_t>(p.aMatrix.size())) {
+    p.m *= static_cast<int64_t>(p.aMatrix.size()); // one tall product; zero points of rows repeat
+    p.aMatrix = p.bMatrix = {0};
+  }
+  cpu::IntegerGemm gemm(std::move(p), ctx->device_ctx()->threads());
+  if (gemm.hasPackedB()) notePackedInput(ctx, "b");
+  void *out = ctx->Out("out").mut_raw_dptr();
+  return bindTask([out, gemm = std::move(gemm)](DeviceCtx *d) mutable { gemm.run(d, out); });
+}
+
+namespace {
+
+Maybe<void> infer(InferContext *ctx) {
+  JUST(inferIntegerProduct(ctx, kInt32));
   return Maybe<void>::Ok();
 }
 
@@ -69,46 +116,9 @@ Maybe<void> listSignatures(SbpContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-/// Which matrix of an operand each product of a broadcast batch takes.
-std::vector<int64_t> matricesOf(const Shape &operand, const DimVector &batch) {
-  const int64_t rank = static_cast<int64_t>(batch.size()), own = operand.NumAxes() - 2;
-  std::vector<int64_t> matrices(1, 0);
-  for (int64_t i = 0; i < rank; ++i) {
-    const int64_t axis = i - (rank - own);
-    const int64_t step = axis >= 0 && operand.At(axis) != 1 ? operand.Count(axis + 1, own) : 0;
-    std::vector<int64_t> next;
-    for (int64_t m : matrices)
-      for (int64_t j = 0; j < batch[static_cast<size_t>(i)]; ++j) next.push_back(m + j * step);
-    matrices = std::move(next);
-  }
-  return matrices;
-}
-
 class IntegerMatmulKernel final : public BindingKernel {
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Sizes s = valueOf(sizesOf(ctx->Desc("a"), ctx->Desc("b"), ctx->Attr<bool>("transpose_b")));
-    const Shape &a = ctx->In("a").shape(), &b = ctx->In("b").shape();
-    cpu::IntegerProduct p;
-    p.m = s.m;
-    p.n = s.n;
-    p.k = s.k;
-    p.transB = ctx->Attr<bool>("transpose_b");
-    p.a = bytesOf(ctx, "a");
-    p.b = bytesOf(ctx, "b");
-    p.aZero = zeroPointsOf(ctx, "a");
-    p.bZero = zeroPointsOf(ctx, "b");
-    if (ctx->Has("bias")) p.bias = ctx->In("bias").dptr<int32_t>();
-    p.constantB = ctx->isConstant("b", 0) && (p.bZero.count == 0 || ctx->isConstant("b_zero_point", 0));
-    p.aMatrix = matricesOf(a, s.batch);
-    p.bMatrix = matricesOf(b, s.batch);
-    if (b.Count(0, b.NumAxes() - 2) == 1 && a.Count(0, a.NumAxes() - 2) == static_cast<int64_t>(p.aMatrix.size())) {
-      p.m *= static_cast<int64_t>(p.aMatrix.size()); // one tall product; zero points of rows repeat
-      p.aMatrix = p.bMatrix = {0};
-    }
-    cpu::IntegerGemm gemm(std::move(p));
-    if (gemm.hasPackedB()) notePackedInput(ctx, "b");
-    int32_t *out = ctx->Out("out").mut_dptr<int32_t>();
-    return bindTask([out, gemm = std::move(gemm)](DeviceCtx *d) mutable { gemm.run(d, out); });
+    return bindIntegerProduct(ctx, cpu::SumFinish());
   }
 };
 

@@ -12,6 +12,9 @@ namespace opc::ops {
 
 inline bool isByte(DataType type) { return type == kUInt8 || type == kInt8; }
 
+/// What finished sums can be.
+inline bool isFinished(DataType type) { return isByte(type) || type == kFloat; }
+
 inline Maybe<void> checkBytes(InferContext *ctx, const std::string &arg) {
   if (isByte(ctx->In(arg).data_type())) return Maybe<void>::Ok();
   return Error::TypeError().id("OPC0204").help("quantize_linear makes such tensors")
@@ -44,6 +47,46 @@ inline bool isVector(const SbpContext &ctx, const std::string &arg) {
   const ArgList &inputs = ctx.inputs();
   return std::any_of(inputs.begin(), inputs.end(), [&](const auto &input) { return input.first == arg; }) &&
          ctx.In(arg).shape().NumAxes() == 1 && ctx.In(arg).shape().elem_cnt() > 1;
+}
+
+/// scale is f32, zero_point of dtype; one number each or a vector with one for each of `count` `what`s.
+inline Maybe<void> checkFinish(InferContext *ctx, int64_t count, const char *what) {
+  const DataType type = ctx->Attr<DataType>("dtype");
+  if (!isFinished(type))
+    return Error::TypeError().id("OPC0204") << "dtype is " << dataTypeName(type) << ", expected u8, i8 or f32";
+  for (const auto &[arg, of] : {std::pair{"scale", kFloat}, std::pair{"zero_point", type}}) {
+    if (!ctx->Has(arg)) continue;
+    const TensorDesc desc = ctx->In(arg);
+    if (desc.data_type() != of)
+      return Error::TypeError().id("OPC0204")
+             << arg << " is " << desc.toString() << ", expected the element type " << dataTypeName(of);
+    if (desc.shape().NumAxes() > 1 || (desc.shape().elem_cnt() != 1 && desc.shape().elem_cnt() != count))
+      return Error::ShapeMismatch() << arg << " is " << desc.toString() << ", expected one number or a vector of "
+                                    << count << ", one for each " << what;
+  }
+  if (type == kFloat && ctx->Has("zero_point"))
+    return Error::InvalidValueError().id("OPC0205") << "dtype is f32, and real numbers have no zero_point";
+  return Maybe<void>::Ok();
+}
+
+inline cpu::SumFinish finishOf(KernelBindContext *ctx) {
+  cpu::SumFinish f;
+  f.type = ctx->Attr<DataType>("dtype");
+  f.relu = ctx->Attr<bool>("relu");
+  f.scale = ctx->In("scale").dptr<float>();
+  f.scales = ctx->In("scale").shape().elem_cnt();
+  if (!ctx->Has("zero_point")) return f;
+  f.zero = ctx->In("zero_point").raw_dptr();
+  f.zeros = ctx->In("zero_point").shape().elem_cnt();
+  return f;
+}
+
+/// Inputs that are vectors along the columns or filters.
+inline ArgList vectorsOf(const SbpContext &ctx, const std::vector<std::string> &args) {
+  ArgList found;
+  for (const std::string &arg : args)
+    if (isVector(ctx, arg)) found.emplace_back(arg, 0);
+  return found;
 }
 
 inline cpu::Bytes bytesOf(KernelBindContext *ctx, const std::string &arg) {

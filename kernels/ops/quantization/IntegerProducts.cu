@@ -19,7 +19,33 @@ __device__ inline uint32_t centered(const ByteOperand &o, int64_t i, int64_t own
   return static_cast<uint32_t>(byteAt(o.data, o.isSigned, i) - zero);
 }
 
-/// As ForwardProblem, channels first.
+/// Held to the range of 8 bits, as the CPU does.
+__device__ inline float held(float steps, float zero, float low, float high) {
+  float v = rintf(steps) + zero;
+  v = v > low ? v : low;
+  return v < high ? v : high;
+}
+
+/// Element `i` of out from the sum of `column`.
+__device__ inline void storeSum(const ops::FinishArguments &f, void *out, int64_t i, int64_t column, uint32_t value) {
+  const auto sum = static_cast<int32_t>(value);
+  if (!f.scale) {
+    static_cast<int32_t *>(out)[i] = sum;
+    return;
+  }
+  const float steps = static_cast<float>(f.relu && sum < 0 ? 0 : sum) * f.scale[f.isScaleVector ? column : 0];
+  const int32_t zero = f.zero ? byteAt(f.zero, f.kind, f.isZeroVector ? column : 0) : 0;
+  if (f.kind == 2)
+    static_cast<float *>(out)[i] = steps;
+  else if (f.kind == 1)
+    static_cast<int8_t *>(out)[i] =
+        static_cast<int8_t>(static_cast<int32_t>(held(steps, static_cast<float>(zero), -128, 127)));
+  else
+    static_cast<uint8_t *>(out)[i] =
+        static_cast<uint8_t>(static_cast<int32_t>(held(steps, static_cast<float>(zero), 0, 255)));
+}
+
+/// As ForwardProblem; strides say the layouts.
 struct IntegerConvProblem {
   using Acc = uint32_t;
   static constexpr bool kStepsA = false, kStepsB = true, kRowsOut = true;
@@ -46,7 +72,7 @@ struct IntegerConvProblem {
   }
   __device__ void store(const Place &m, const Place &n, Acc value) const {
     if (a.bias) value += static_cast<uint32_t>(static_cast<const int32_t *>(a.bias)[n.c]);
-    static_cast<int32_t *>(a.out)[m.c * a.ys[0] + n.c * a.ys[1] + at(m, a.ys)] = static_cast<int32_t>(value);
+    storeSum(own.finish, a.out, m.c * a.ys[0] + n.c * a.ys[1] + at(m, a.ys), n.c, value);
   }
 };
 
@@ -82,7 +108,7 @@ struct IntegerMatmulProblem {
   }
   __device__ void store(const Place &m, const Place &n, Acc value) const {
     if (a.bias) value += static_cast<uint32_t>(a.bias[n.c]);
-    a.out[(batch * a.m + m.c) * a.n + n.c] = static_cast<int32_t>(value);
+    storeSum(a.finish, a.out, (batch * a.m + m.c) * a.n + n.c, n.c, value);
   }
 };
 

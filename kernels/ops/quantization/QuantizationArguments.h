@@ -12,15 +12,25 @@ struct ByteOperand {
   int32_t isSigned, isZeroVector;
 };
 
+/// What becomes of 32-bit sums, as in cpu::SumFinish.
+struct FinishArguments {
+  const float *scale; // null: the sums are the result
+  const void *zero;   // null for none
+  int32_t kind, relu; // kind: 0 u8, 1 i8, 2 f32
+  int32_t isScaleVector, isZeroVector;
+};
+
 struct IntegerConvArguments {
   ConvArguments conv; // x and weight are those of the operands
   ByteOperand in, weight;
+  FinishArguments finish;
 };
 
 struct IntegerMatmulArguments {
   ByteOperand a, b;
   const int32_t *bias; // null for none
-  int32_t *out;
+  void *out;
+  FinishArguments finish;
   int64_t m, n, k, batches;
   int32_t transB, rank; // rank: of the batch
   int64_t dims[20], stepA[20], stepB[20];

@@ -69,11 +69,32 @@ def integer_matmul(c):
     return Typed(out if c.get("bias") is None else out + c.get("bias"), "i32")
 
 
-def convolve(rank):
+def finished(c, sums, axis):
+    """The sums as bytes, or as real numbers; f32 rounds them first."""
+    vector = lambda v: v if v.size == 1 else v.reshape([-1 if k == axis else 1 for k in range(sums.ndim)])
+    sums = sums.astype(np.int64)
+    if c.attr("relu", default=False):
+        sums = np.maximum(sums, 0)
+    steps = sums.astype(np.float32) * vector(c.get("scale").astype(np.float32))
+    dtype = c.attr("dtype", default="u8")
+    if dtype == "f32":
+        return Typed(steps, dtype)
+    zero = vector(c.get("zero_point")) if c.has("zero_point") else 0
+    info = np.iinfo(DTYPES[dtype])
+    return Typed(np.clip(np.rint(steps).astype(np.float64) + zero, info.min, info.max), dtype)
+
+
+@reference("fused_integer_matmul")
+def fused_integer_matmul(c):
+    sums = integer_matmul(c).array
+    return finished(c, sums, sums.ndim - 1)
+
+
+def convolve(rank, images=lambda x: x):
     def run(c):
         import torch  # f64 is exact on these sums
 
-        x, w = c.get("in").astype(np.float64), c.get("weight").astype(np.float64)
+        x, w = images(c.get("in").astype(np.float64)), c.get("weight").astype(np.float64)
         if c.has("in_zero_point"):
             x = x - c.get("in_zero_point").reshape(())
         if c.has("weight_zero_point"):
@@ -87,3 +108,12 @@ def convolve(rank):
 
 for _rank in (1, 2, 3):
     reference(f"integer_conv{_rank}d")(convolve(_rank))
+
+
+@reference("fused_integer_conv2d")
+def fused_integer_conv2d(c):
+    """The weight is [filters, channels / groups, ...] in both layouts."""
+    if c.attr("data_format", default="channels_first") == "channels_first":
+        return finished(c, convolve(2)(c).array, 1)
+    sums = convolve(2, lambda x: np.moveaxis(x, -1, 1))(c).array
+    return finished(c, np.moveaxis(sums, 1, -1), 3)
