@@ -87,8 +87,42 @@ void convertQuantize(Conversion &c) {
   c.out(quantized(c, c.cast(x, x->isFloating() ? x->type() : kFloat), scale, zero, type, axis));
 }
 
+/// Of a vector with an element for each block, one for each element of x along the axis.
+Term spread(Conversion &c, const Term &blocks, int64_t axis, int64_t block, int64_t size) {
+  DimVector apart = blocks->shape().dim_vec(), whole = apart;
+  apart.insert(apart.begin() + axis + 1, 1);
+  const Term parts = c.reshape(blocks, apart);
+  apart[static_cast<size_t>(axis) + 1] = block;
+  whole[static_cast<size_t>(axis)] *= block;
+  return c.slice(c.reshape(c.expand(parts, Shape(apart)), whole), axis, 0, size);
+}
+
+/// (x - zero) * scale, with a scale for each `block` elements along the axis.
+void dequantizeBlocks(Conversion &c, int64_t block) {
+  const Term x = c.in(0), scale = c.in(1);
+  const int64_t axis = c.axisOf(c.i("axis", 1), x->rank());
+  if (!isQuantized(x->type())) c.unsupported(std::string("quantised numbers of type ") + elementType(x->type()).name);
+  DimVector wanted = x->shape().dim_vec();
+  wanted[static_cast<size_t>(axis)] = (x->dim(axis) + block - 1) / block;
+  if (scale->shape().dim_vec() != wanted)
+    c.invalid(c.inputText(1) + " is " + scale->desc.toString() + ", and blocks of " + std::to_string(block) +
+              " along axis " + std::to_string(axis) + " ask for " + Shape(wanted).ToString());
+  Term real = c.cast(x, kFloat);
+  if (c.has(2)) {
+    c.checkType(2, {x->type()});
+    if (c.in(2)->shape() != scale->shape()) c.invalid(c.inputText(2) + " has not the shape of " + c.inputText(1));
+    real = c.op("broadcast_sub", {real, spread(c, c.cast(c.in(2), kFloat), axis, block, x->dim(axis))});
+  }
+  real = c.op("broadcast_mul", {real, spread(c, c.cast(scale, kFloat), axis, block, x->dim(axis))});
+  const int64_t asked = c.i("output_dtype", 0);
+  c.out(c.cast(real, asked ? c.elementTypeOf(asked) : scale->type()));
+}
+
 void convertDequantize(Conversion &c) {
-  refuseBlocks(c);
+  const int64_t block = c.i("block_size", 0);
+  if (block < 0) refuseBlocks(c);
+  if (block > 0) c.checkType(1, {kFloat, kFloat16, kBFloat16});
+  if (block > 0) return dequantizeBlocks(c, block);
   c.checkType(1, {kFloat, kFloat16, kBFloat16, kDouble});
   const Term x = c.in(0), scale = alongAxis(c, c.in(1)), zero = c.has(2) ? alongAxis(c, c.in(2)) : nullptr;
   const int64_t axis = scale->rank() == 0 ? 0 : c.axisOf(c.i("axis", 1), x->rank());
@@ -406,7 +440,7 @@ void convertMatMulNBits(Conversion &c) {
 void addQuantizedContributed(ConverterTable *t) {
   const char *const domain = "com.microsoft";
   t->add("QuantizeLinear", convertQuantize, "as QuantizeLinear", "as QuantizeLinear", domain);
-  t->add("DequantizeLinear", convertDequantize, "as DequantizeLinear", "as QuantizeLinear", domain);
+  t->add("DequantizeLinear", convertDequantize, "as DequantizeLinear", "2- and 4-bit integers", domain);
   t->add("QLinearAdd", quantizedBinary("broadcast_add"), "broadcast_add on f32, then as QuantizeLinear", "", domain);
   t->add("QLinearMul", quantizedBinary("broadcast_mul"), "broadcast_mul on f32, then as QuantizeLinear", "", domain);
   t->add("QLinearSigmoid", quantizedUnary([](Conversion &c, const Term &x) { return c.op("sigmoid", {x}); }),
@@ -438,7 +472,8 @@ void addQuantizedContributed(ConverterTable *t) {
 
 void addQuantization(ConverterTable *t) {
   t->add("QuantizeLinear", convertQuantize, "quantize_linear", "blocks, 4- and 8-bit floats, 4-bit integers");
-  t->add("DequantizeLinear", convertDequantize, "dequantize_linear", "as QuantizeLinear");
+  t->add("DequantizeLinear", convertDequantize, "dequantize_linear; broadcast_sub, broadcast_mul of blocks",
+         "4- and 8-bit floats, 2- and 4-bit integers of the run");
   t->add("DynamicQuantizeLinear", convertDynamicQuantize, "dynamic_quantize_linear");
   t->add("MatMulInteger", convertMatMulInteger, "integer_matmul", "zero points that differ between matrices");
   t->add("QLinearMatMul", convertQLinearMatMul, "integer_matmul, requantize",

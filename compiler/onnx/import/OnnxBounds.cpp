@@ -366,7 +366,17 @@ void addCounts(GraphDraft *draft, std::vector<std::pair<std::string, Term>> *out
   outputs->insert(outputs->end(), counts.begin(), counts.end());
 }
 
+/// Whoever computes in the element type would compute in bytes.
+void checkNarrow(const Conversion &c, const Converter &converter) {
+  static const std::set<std::string> kReaders = {"DequantizeLinear", "Cast", "Identity"};
+  for (size_t k = 0; k < c.inputCount(); ++k)
+    if (c.has(k) && c.draft.isNarrow(c.any(k)) && !(converter.domain.empty() && kReaders.count(converter.op)))
+      c.unsupported(c.inputText(k) + " has elements of 2 or 4 bits, which DequantizeLinear and Cast alone read",
+                    "put DequantizeLinear or Cast before it");
+}
+
 void convertWithBounds(Conversion &c, const Converter &converter) {
+  checkNarrow(c, converter);
   const size_t input = boundedInput(c);
   if (input == c.inputCount()) return converter.convert(c);
   const auto rule = converter.domain.empty() ? rules().find(converter.op) : rules().end();

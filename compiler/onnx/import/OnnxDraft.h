@@ -132,6 +132,10 @@ public:
     return at == quantized_.end() ? nullptr : &at->second;
   }
 
+  /// Remembers that a value of whole numbers of 2 or 4 bits lies in bytes: few nodes may read it.
+  void markNarrow(const Term &term) { narrow_.insert(term.get()); }
+  bool isNarrow(const Term &term) const { return narrow_.count(term.get()); }
+
   /// Remembers that one whole number of the run is at most `most`.
   void limit(const Term &number, int64_t most) { limits_[number.get()] = most; }
   std::optional<int64_t> limitOf(const Term &number) const {
@@ -194,6 +198,7 @@ private:
   std::unordered_map<const Operand *, Quantized> quantized_;
   std::unordered_map<const Operand *, Bounded> bounds_;
   std::unordered_map<const Operand *, int64_t> limits_;
+  std::set<const Operand *> narrow_;
   bool readsBounds_ = false;
   std::vector<DraftOp> ops_;
   std::unordered_map<int, Term> untrained_; // by the trained variable's op

@@ -252,9 +252,14 @@ Term ModelImport::tensorTerm(const Tensor &tensor, const std::string &prefix, co
   if (!value) throw Refusal{value.status().id(), value.status().message(), value.status().help()};
   const bool isFloating = IsFloatingDataType(value->desc.data_type());
   const size_t limit = isFloating ? isInitializer ? 0 : kFloatConstantBytes : kConstantBytes;
-  if (value->bytes.size() <= limit || value->bytes.empty()) return made = GraphDraft::constant(std::move(*value));
-  const std::string whole = printableName(prefix + tensorNames_.of(&tensor, name));
-  return made = draft_.variable(whole, std::move(*value), isFloating && isInitializer);
+  if (value->bytes.size() <= limit || value->bytes.empty()) {
+    made = GraphDraft::constant(std::move(*value));
+  } else {
+    const std::string whole = printableName(prefix + tensorNames_.of(&tensor, name));
+    made = draft_.variable(whole, std::move(*value), isFloating && isInitializer);
+  }
+  if (isNarrow(tensor)) draft_.markNarrow(made);
+  return made;
 }
 
 void ModelImport::readInitializers(const Graph &graph, Scope *scope, const std::string &prefix) {

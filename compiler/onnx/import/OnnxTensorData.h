@@ -30,7 +30,11 @@ private:
   std::map<std::string, std::shared_ptr<const File>> files_;
 };
 
+/// Whole numbers of 2 or 4 bits, several in a byte.
+bool isNarrow(const Tensor &tensor);
+
 /// A tensor of `model`, or, where that is null, one whose elements are few. What the model's file has is not copied.
+/// Elements of 2 and 4 bits, of a model alone, become bytes.
 /// Errors: OPC0322, OPC0422 (an element type that opc does not have), OPC0323.
 Result<StoredTensor> tensorOf(const Tensor &tensor, const ParsedModel *model, ExternalFiles *files);
 
