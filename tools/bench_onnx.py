@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # ONNX models beside ONNX Runtime: whether the numbers agree, what a run takes and the start before it, and how much memory.
 # SPDX-License-Identifier: Apache-2.0
-"""usage: bench_onnx.py [--models GLOB,...] [--batches N,...] [--rounds N] [--threads N] [--numbers] [--json FILE]
+"""usage: bench_onnx.py [--models GLOB,...] [--batches N,...] [--rounds N] [--threads N] [--numbers] [--int8] [--json FILE]
 
 Models of tests/onnx/zoo, exported by PyTorch, as they are and as ONNX Runtime's optimizer saves them at level extended. Needs the
 peers of tools/dev/install_peers.sh in build/peers (OPC_PEERS names another folder), Debian's python3-torch, and a build of opc
-(OPC_BUILD_DIR). With --numbers nothing is timed. Exit code 1 when a result is further from ONNX Runtime's or from PyTorch's than 1e-4
-of its range.
+(OPC_BUILD_DIR). With --int8 each model is quantised by opc quantize, with its own inputs as examples, and both programs run that, opc the
+model in f32, too, by turns. With --numbers nothing is timed. Exit code 1 when a result is further from ONNX Runtime's or from PyTorch's than 1e-4
+of its range, or with --int8 has a cosine under 0.999 with PyTorch's.
 """
 import argparse
 import fnmatch
@@ -26,7 +27,7 @@ EXPORT = ["/usr/bin/python3", os.path.join(ROOT, "tests", "onnx", "zoo", "export
 PEERS = os.environ.get("OPC_PEERS", os.path.join(ROOT, "build", "peers"))
 BUILD = os.environ.get("OPC_BUILD_DIR", os.path.join(ROOT, "build"))
 NODE = {"NODE_PATH": os.path.join(PEERS, "node_modules")}
-RANGE = 1e-4
+RANGE, COSINE = 1e-4, 0.999
 ROUND = 0.5  # seconds of runs in a round, about
 
 
@@ -94,6 +95,35 @@ def measure(name, folder, model, options):
     return row
 
 
+def cosine(folder):
+    """The least one of opc's outputs with PyTorch's."""
+    least = 1.0
+    for name in os.listdir(os.path.join(folder, "outputs")):
+        a, b = (np.load(os.path.join(folder, d, name)).astype(np.float64).ravel() for d in ("opc", "outputs"))
+        least = min(least, float(a @ b / np.sqrt((a @ a) * (b @ b))))
+    return least
+
+
+def measure_int8(name, folder, options):
+    examples = [f"{os.path.splitext(f)[0]}=@inputs/{f}" for f in sorted(os.listdir(os.path.join(folder, "inputs")))]
+    given = [word for example in examples for word in ("--calibrate", example)]
+    ended([os.path.join(BUILD, "bin", "opc"), "quantize", "model.onnx", *given, "-o", "int8.onnx"], cwd=folder)
+    peer = Worker("ONNX Runtime", ["node", os.path.join(BENCH, "ort_worker.js"), os.path.join(folder, "int8.onnx"), os.path.join(folder, "inputs"),
+                                   str(options.threads)], NODE)
+    calls = max(3, min(100, int(ROUND / statistics.median(peer.ask("run 3")["times"]))))
+    times = {"f32": [], "int8": [], "onnxruntime": []}
+    for _ in range(options.rounds):
+        times["onnxruntime"].append(statistics.median(peer.ask(f"run {calls}")["times"]))
+        for kind, model in (("f32", "model.onnx"), ("int8", "int8.onnx")):
+            times[kind].append(opc(folder, model, options.threads, calls)[0])
+    peer.close()
+    best = {kind: min(seconds) for kind, seconds in times.items()}
+    row = {"model": name, "cosine": cosine(folder), "faster": best["f32"] / best["int8"], "ratio": best["int8"] / best["onnxruntime"], **best}
+    print(f"{name:28} cosine {row['cosine']:.6f}; opc {best['int8'] * 1e3:.2f} ms, in f32 {best['f32'] * 1e3:.2f} ms, ONNX Runtime {best['onnxruntime'] * 1e3:.2f} ms: "
+          f"{row['faster']:.2f} times as fast as f32, {row['ratio']:.2f} of ONNX Runtime's time", flush=True)  # fmt: skip
+    return row
+
+
 def main():
     parser = argparse.ArgumentParser(description=re.sub(r"\n\n.*", "", __doc__ or "", flags=re.S))
     parser.add_argument("--models", default="*", help="names or globs, with commas (default: all)")
@@ -101,6 +131,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--numbers", action="store_true", help="no times")
+    parser.add_argument("--int8", action="store_true", help="quantised models, at batch 1")
     parser.add_argument("--json")
     options = parser.parse_args()
     known, globs = ended([*EXPORT, "--list"])[0].split(), options.models.split(",")
@@ -109,15 +140,20 @@ def main():
             sys.exit(f"no model is called {glob}; there are {', '.join(known)}")
     rows = []
     for name in (n for n in known if any(fnmatch.fnmatchcase(n, g) for g in globs)):
-        for batch in options.batches.split(","):
+        for batch in ["1"] if options.int8 else options.batches.split(","):
             with tempfile.TemporaryDirectory(prefix="bench_onnx") as folder:
                 ended([*EXPORT, folder, name, batch])
+                if options.int8:
+                    rows.append(measure_int8(name, folder, options))
+                    continue
                 ended(["node", os.path.join(BENCH, "ort_optimize.js"), "model.onnx", "extended.onnx", "extended"], cwd=folder, env={**os.environ, **NODE})
                 for model, kind in (("model.onnx", ""), ("extended.onnx", " extended")):
                     rows.append(measure(f"{name} b{batch}{kind}", folder, model, options))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as f:
             json.dump(rows, f, indent=1)
+    if options.int8:
+        return int(any(not r["cosine"] >= COSINE for r in rows))
     far = [r["model"] for r in rows if not max(r["difference"], r["from_torch"]) <= RANGE]
     print(f"{len(rows)} runs, {len(far)} further than {RANGE:g} of the range" + ": " * bool(far) + ", ".join(far))
     return int(bool(far))

@@ -90,9 +90,9 @@ class Models(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return [op["type"] for op in json.loads(done.stdout)["ops"]]
 
-    def opc(self, q, path, outputs):
+    def opc(self, q, path, outputs, *options):
         np.savez(os.path.join(self.dir, "in.npz"), **q.given)
-        done = subprocess.run([OPC, "run", path, "--quiet", "--inputs", os.path.join(self.dir, "in.npz"), "--outputs", os.path.join(self.dir, "out.npz")],
+        done = subprocess.run([OPC, "run", path, "--quiet", "--inputs", os.path.join(self.dir, "in.npz"), "--outputs", os.path.join(self.dir, "out.npz"), *options],
                               capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
         made = np.load(os.path.join(self.dir, "out.npz"))
@@ -177,6 +177,30 @@ class Models(unittest.TestCase):
         y = q.add("Gemm", [q.add("Flatten", [x]), w], transB=1)
         self.check(q, [q.quantised(y, 0.3, np.uint8(128))], {"integer_conv2d": 2, "conv2d": 0})
 
+    def test_a_residual_block(self):
+        """Bytes between the convolutions, in channels_last; the bits of the ops by themselves, with any number of threads."""
+        q = Quantised(10)
+        x = q.activation(q.input((2, 16, 15, 14), -1, 1), 1 / 127, np.uint8(128))
+        skip, steps = x, 1 / 127
+        for kernel in (1, 3):
+            w, scale = q.weight((16, 16, kernel, kernel), 0)
+            y = q.add("Relu", [q.add("Conv", [x, w, q.bias(np.full(16, F32(steps)) * scale)], pads=[kernel // 2] * 4)])
+            x, steps = q.activation(y, 0.02, np.uint8(0)), 0.02
+        w, scale = q.weight((16, 16, 1, 1), 0)
+        y = q.activation(q.add("Conv", [x, w, q.bias(np.full(16, F32(0.02)) * scale)]), 0.02, np.uint8(120))
+        outputs = [q.quantised(q.add("Relu", [q.add("Add", [y, skip])]), 0.02, np.uint8(0))]
+        self.check(q, outputs, {"integer_conv2d": 3, "requantize": 3, "conv2d": 0})
+        path, plan = os.path.join(self.dir, "model.onnx"), os.path.join(self.dir, "m.plan")
+        (plain,) = self.opc(q, path, outputs, "--no-fuse")
+        for threads in ("1", "2"):
+            np.testing.assert_array_equal(self.opc(q, path, outputs, "-j", threads)[0], plain)
+        done = subprocess.run([OPC, "compile", path, "-o", plan], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = subprocess.run([OPC, "show", plan, "--what", "tasks", "--json"], capture_output=True, text=True, timeout=60)
+        types = [task["kernel"].split("/")[1] for task in json.loads(done.stdout)["tasks"]]
+        # One transpose before the block, and one behind.
+        self.assertEqual([types.count(t) for t in ("fused_integer_conv2d", "integer_conv2d", "requantize", "transpose")], [3, 0, 0, 2], types)
+
     def test_ops_of_onnx_runtime(self):
         """The QLinear family on u8 and i8, single and one behind the other."""
         for seed, dtype, zero in ((6, np.uint8, 120), (7, np.int8, -9)):
@@ -204,6 +228,27 @@ class Models(unittest.TestCase):
         done = subprocess.run([OPC, "show", "m.plan", "--what", "tasks", "--json"], cwd=self.dir, capture_output=True, text=True, timeout=60)
         tasks = json.loads(done.stdout)["tasks"]
         self.assertEqual((len(tasks), {task.get("region") for task in tasks}), (13, {0}), done.stdout)
+
+    def test_finishes_that_cannot_be(self):
+        """fused_integer_matmul in a graph file: each error names what is wrong."""
+        inputs = {"a": ("kUInt8", (2, 3)), "b": ("kInt8", (3, 4)), "scale": ("kFloat", (4,)), "zero_point": ("kUInt8", ())}
+        for changes, dtype, said in [({}, "kUInt8", None), ({}, "kInt32", "dtype is i32, expected u8, i8 or f32"), ({}, "kInt8", "zero_point is u8[], expected the element type i8"),
+                                     ({"zero_point": ("kFloat", ())}, "kFloat", "dtype is f32, and real numbers have no zero_point"),
+                                     ({"scale": ("kFloat", (3,))}, "kUInt8", "scale is f32[3], expected one number or a vector of 4, one for each column"),
+                                     ({"scale": ("kInt32", (4,))}, "kUInt8", "scale is i32[4], expected the element type f32")]:
+            ops, given = "", {**inputs, **changes}
+            for name, (kind, shape) in given.items():
+                dims = " ".join(f"dim: {d}" for d in shape)
+                ops += f'op {{ name: "{name}" input_conf {{ out: "out" blob_conf {{ shape {{ {dims} }} data_type: {kind} }} }} }}\n'
+            args = " ".join(f'input {{ key: "{name}" value {{ s: "{name}/out" }} }}' for name in given)
+            ops += (f'op {{ name: "m" user_conf {{ op_type_name: "fused_integer_matmul" {args} attr {{ key: "dtype" value {{ at_data_type: {dtype} }} }} }} }}\n'
+                    'op { name: "y" output_conf { in: "m/out_0" } }\n')
+            with open(os.path.join(self.dir, "g.pbtxt"), "w") as f:
+                f.write(ops)
+            done = subprocess.run([OPC, "compile", "g.pbtxt", "-o", "g.plan"], capture_output=True, text=True, timeout=60, cwd=self.dir)
+            with self.subTest(changes=changes, dtype=dtype):
+                self.assertEqual(done.returncode, 0 if said is None else 3, done.stderr)
+                self.assertIn(said or "", done.stderr)
 
     def test_weights_of_4_bits(self):
         """What opc quantize writes as MatMulNBits, and the same node with a stack of matrices on the left."""
