@@ -29,6 +29,7 @@
 #include "PhysicalGraph.h"
 #include "PlanEmitter.h"
 #include "PlanFile.h"
+#include "PlanValues.h"
 #include "PlannedCrash.h"
 #include "SavedModule.h"
 #include "Schedule.h"
@@ -86,11 +87,6 @@ bool noteSizes(const SizeRequest &sizes, std::vector<opc::Diagnostic> *found) {
 
 /// Binary graphs of up to so many bytes are kept for irBeforePoint().
 constexpr size_t kKeptBytes = 16 << 20;
-/// Of values in a plan: protobuf holds 2 GiB, and the plan has more than them.
-constexpr uint64_t kMostPlannedBytes = uint64_t{2000} << 20;
-constexpr const char *kWeightsBeside =
-    "leave them out of the plan: opc compile --weights-out FILE writes them, opc run PLAN --weights FILE reads them";
-
 std::string beyondDevice(uint64_t bytes, uint64_t limit) {
   return "a device needs " + std::to_string(bytes) + " bytes, and --device-memory gives it " + std::to_string(limit);
 }
@@ -102,13 +98,6 @@ VariableValues valuesOf(const GraphFile &file, VariableValues values) {
   for (const auto &[name, value] : file.values)
     if (!file.constants.count(name)) values.insert_or_assign(name, value);
   return values;
-}
-
-std::string valuesTooLarge(const VariableValues &values) {
-  uint64_t bytes = 0;
-  for (const auto &[name, value] : values) bytes += value.bytes.size();
-  if (bytes < kMostPlannedBytes) return "";
-  return "the model's weights have " + std::to_string(bytes) + " bytes; a plan holds at most 2 GiB";
 }
 
 /// The plan of the part that needs most memory, or nullptr before phase memory.
@@ -366,8 +355,8 @@ struct Pipeline::Impl {
 
   bool writePlan() {
     const VariableValues &given = options.planHasValues ? values : kNoValues;
-    if (const std::string why = valuesTooLarge(given); !why.empty())
-      return report(Severity::kError, "OPC0806", why, kWeightsBeside), false;
+    if (const Status s = valuesFitPlan(given); !s)
+      return report(Severity::kError, s.id().c_str(), s.message(), s.help()), false;
     ControlPlans graphs;
     if (!compileControl(*module, registry, options, source.name, findings.incoming(), &graphs)) return false;
     const SizeFacts *open = options.sizes.empty() ? nullptr : &sizeFacts;

@@ -69,6 +69,46 @@ class Models(ScratchTest):
         np.testing.assert_allclose(np.load(self.path("y.npy")), w.astype(np.float64).sum(0, keepdims=True), atol=1e-3)
         self.assertLess(int(done.stdout) * 1024, 0.2 * w.nbytes, "the whole file was read")
 
+    def test_weights_are_in_memory_once(self):
+        """Compiling copies none of 64 MiB, a session has them once, and the plan that is saved has them all."""
+        w = np.random.default_rng(3).standard_normal((4096, 4096)).astype(F32)
+        path = self.model([m.node("MatMul", ["x", "w"], ["y"])], [m.value("x", (1, 4096))], [m.value("y")], [m.tensor("w", w)])
+        code = ("import sys, numpy, opc\n"
+                "def peak(): return next(int(x.split()[1]) for x in open('/proc/self/status') if x.startswith('VmHWM:'))\n"
+                "before = peak(); p = opc.load(sys.argv[1]).compile(); print(peak() - before)\n"
+                "s = p.session(); print(peak() - before)\n"
+                "numpy.save(sys.argv[2], s.variables['w']); numpy.save(sys.argv[3], s.run(x=numpy.ones((1, 4096), numpy.float32))['y'])\n"
+                "p.save(sys.argv[4]); print(repr(p))")  # fmt: skip
+        found = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        files = [self.path(name) for name in ("w.npy", "y.npy", "m.plan")]
+        done = subprocess.run([sys.executable, "-c", code, path, *files], capture_output=True, text=True, check=True, timeout=120, env=found)
+        compiled, loaded, shown = done.stdout.splitlines()
+        self.assertLess(int(compiled) * 1024, 0.3 * w.nbytes, "compiling")
+        self.assertLess(int(loaded) * 1024, 1.4 * w.nbytes, "a session")
+        self.assertIn(f" bytes and {w.nbytes:,} of weights>", shown)
+        want = w.astype(np.float64).sum(0, keepdims=True)
+        np.testing.assert_array_equal(np.load(files[0]), w)
+        np.testing.assert_allclose(np.load(files[1]), want, atol=1e-3)
+        saved = opc.load(files[2])
+        self.assertGreater(len(saved.plan), w.nbytes)
+        np.testing.assert_allclose(saved.run(x=np.ones((1, 4096), F32))["y"], want, atol=1e-3)
+
+    def test_a_session_reads_the_weights_and_notices_another_file(self):
+        path = self.layer()
+        program = opc.load(path).compile()
+        want = np.maximum(X @ self.w, 0) + self.table
+        first = program.session()
+        first.variables["w"] = 2 * self.w
+        np.testing.assert_allclose(program.session().run(x=X)["y"], want, rtol=1e-6)
+        np.testing.assert_allclose(first.run(x=X)["y"], np.maximum(X @ (2 * self.w), 0) + self.table, rtol=1e-6)
+        whole = program.plan
+        os.truncate(path, os.path.getsize(path) - 1)
+        for use in (program.session, lambda: program.plan, lambda: program.save(self.path("m.plan"))):
+            with self.assertRaisesRegex(opc.Error, "m.onnx' has been written since the model was loaded"):
+                use()
+        np.testing.assert_allclose(opc.Program.from_plan(whole).run(x=X)["y"], want, rtol=1e-6)
+        np.testing.assert_array_equal(first.variables["w"], 2 * self.w)
+
     def test_a_file_that_is_written_again_is_noticed(self):
         path = self.layer()
         g = opc.load(path)

@@ -152,7 +152,13 @@ Status ModelFile::check() const {
   if (!std::equal(now.begin(), now.begin() + 2, identity_.begin())) return Status::ok(); // another device or node
   return Status(StatusCode::kInvalidGraph, "OPC0323",
                 "'" + path_ + "' has been written since the model was loaded from it")
-      .withHelp("load it again: weights are read when a graph is compiled");
+      .withHelp("load it again: weights are read when a session is made");
+}
+
+Status GraphValues::areAsTheyWere() const {
+  if (!tensors) return Status::ok();
+  if (check) OPC_RETURN_IF_ERROR(check());
+  return filesAreComplete(*tensors);
 }
 
 void raiseFindings(const Pipeline &pipeline) {
@@ -172,8 +178,7 @@ void bindCompileOptions(py::module_ &module) {
       .def("set_model", &setModel)
       .def("set_values",
            [](CompileOptions &options, const GraphValues &values) {
-             if (values.check) check(values.check());
-             check(filesAreComplete(*values.tensors));
+             check(values.areAsTheyWere());
              options.values = *values.tensors;
            })
       .def("set_gradient", &setGradient)

@@ -20,9 +20,12 @@ namespace opc::python {
 struct GraphValues {
   std::shared_ptr<const std::map<std::string, StoredTensor>> tensors;
   std::function<Status()> check; // of the file that they lie in, before they are read
+
+  /// check() and that the files beside it are as long as they were; without values nothing.
+  Status areAsTheyWere() const;
 };
 
-/// The file of a model, which is mapped: its weights are read when a graph is compiled.
+/// The file of a model, which is mapped: its weights are read when a session is made.
 class ModelFile {
 public:
   ModelFile(std::string path, SharedBytes bytes);

@@ -7,6 +7,7 @@
 #include "CompiledProgram.h"
 #include "GraphMessage.h"
 #include "ModelSource.h"
+#include "PlanValues.h"
 #include "PythonErrors.h"
 #include "PythonTurn.h"
 #include "WithoutGil.h"
@@ -124,12 +125,34 @@ py::tuple readGraph(const std::string &name, SharedBytes bytes, const CompileOpt
                         gradients, values);
 }
 
-std::shared_ptr<CompiledProgram> compile(const std::string &name, std::string bytes, const CompileOptions &options) {
+/// The plan goes without the values that came with the graph: sessions read them where they lie.
+std::shared_ptr<CompiledProgram> compile(const std::string &name, std::string bytes, CompileOptions options,
+                                         const GraphValues *given) {
   check(refuseInsideKernel());
   const RegistryPtr registry = currentRegistry();
+  options.planHasValues = false;
   const auto pipeline = runPipeline(*registry, name, std::move(bytes), options, Phase::kPlan);
   warn(pipeline->diagnostics(), pipeline->source());
-  return std::make_shared<CompiledProgram>(CompiledProgram{registry, pipeline->emit(Emit::kPlan)});
+  GraphValues values;
+  if (!pipeline->values().empty()) {
+    values.tensors = std::make_shared<const std::map<std::string, StoredTensor>>(pipeline->values());
+    if (given) values.check = given->check;
+  }
+  return std::make_shared<CompiledProgram>(CompiledProgram{registry, pipeline->emit(Emit::kPlan), std::move(values)});
+}
+
+/// The plan with the values, as `opc compile` writes it.
+std::string wholePlan(const CompiledProgram &program) {
+  if (!program.values.tensors) return program.plan;
+  check(program.values.areAsTheyWere());
+  return valueOf(withoutGil([&] { return planWithValues(program.plan, *program.values.tensors); }));
+}
+
+size_t valueBytes(const CompiledProgram &program) {
+  size_t bytes = 0;
+  if (program.values.tensors)
+    for (const auto &[name, value] : *program.values.tensors) bytes += value.bytes.size();
+  return bytes;
 }
 
 } // namespace
@@ -141,10 +164,11 @@ void bindProgram(py::module_ &module) {
       .def(py::init([](const py::bytes &plan) {
         return std::make_shared<CompiledProgram>(CompiledProgram{currentRegistry(), std::string(plan)});
       }))
-      .def_property_readonly("plan", [](const CompiledProgram &program) { return py::bytes(program.plan); });
-  module.def("compile", [](const std::string &name, const py::bytes &bytes, const CompileOptions &options) {
-    return compile(name, std::string(bytes), options);
-  });
+      .def_property_readonly("plan", [](const CompiledProgram &program) { return py::bytes(wholePlan(program)); })
+      .def_property_readonly("plan_bytes", [](const CompiledProgram &program) { return program.plan.size(); })
+      .def_property_readonly("value_bytes", &valueBytes);
+  module.def("compile", [](const std::string &name, const py::bytes &bytes, const CompileOptions &options,
+                           const GraphValues *values) { return compile(name, std::string(bytes), options, values); });
   module.def("read_graph", [](const std::string &name, const ModelFile &file, const CompileOptions &options) {
     return readGraph(name, file.bytes(), options, [file] { return file.check(); });
   });

@@ -11,16 +11,47 @@
 #include "TextParts.h"
 #include "WithoutGil.h"
 
+#include <cstring>
+
 namespace py = pybind11;
 
 namespace opc::python {
 namespace {
 
+/// Little of the file is in memory beside what is made of it.
+void copyInPieces(const StoredTensor &value, char *to) {
+  constexpr size_t kPiece = size_t{8} << 20;
+  for (size_t at = 0; at < value.bytes.size(); at += kPiece) {
+    const std::string_view piece = value.bytes.substr(at, kPiece);
+    std::memcpy(to + at, piece.data(), piece.size());
+    letGo(value);
+  }
+}
+
+/// What came with the graph, from where it lies straight into the session's memory.
+Status giveValues(Session &session, const GraphValues &values) {
+  OPC_RETURN_IF_ERROR(values.areAsTheyWere());
+  for (const VariableInfo &v : session.interface().variables) {
+    const auto value = values.tensors->find(v.name);
+    if (value == values.tensors->end() || value->second.desc != v.desc) continue;
+    if (void *to = session.variableData(v.name)) {
+      copyInPieces(value->second, static_cast<char *>(to));
+      continue;
+    }
+    OPC_ASSIGN_OR_RETURN(HostTensor copy, HostTensor::createUninitialized(v.desc.data_type(), v.desc.shape()));
+    copyInPieces(value->second, static_cast<char *>(copy.data()));
+    OPC_RETURN_IF_ERROR(session.setVariable(v.name, copy));
+  }
+  return Status::ok();
+}
+
 Session load(const CompiledProgram &program, const SessionOptions &options, bool codegen) {
-  return valueOf(withoutGil([&] {
+  Session session = valueOf(withoutGil([&] {
     const WithoutRegionCode loops(!codegen);
     return Session::load(program.plan, *program.registry, options);
   }));
+  if (program.values.tensors) check(withoutGil([&] { return giveValues(session, program.values); }));
+  return session;
 }
 
 py::str internedKey(const std::string &name) {

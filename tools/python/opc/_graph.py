@@ -260,7 +260,7 @@ class Graph(OneOfAKind):
         dead and no-op ops go, and whether ops are joined. train: whether the step that a loaded OneFlow job asks for is made.
         """
         given = {name: value for name, value in locals().items() if name != "self"}
-        return Program(_core.compile(self._file, self._content(), self._options(**given)), self.name)
+        return Program(_core.compile(self._file, self._content(), self._options(**given), self._values), self.name)
 
     def _options(self, **given: Any) -> Any:
         """What is given of compile's parameters, as the compiler takes it."""

@@ -144,7 +144,8 @@ class Program(OneOfAKind):
         return cls(_core.CompiledProgram(plan), name)
 
     def __repr__(self) -> str:
-        return f"<opc.Program {self.name}: a plan of {len(self.plan):,} bytes>"
+        weights = f" and {self._core.value_bytes:,} of weights" if self._core.value_bytes else ""
+        return f"<opc.Program {self.name}: a plan of {self._core.plan_bytes:,} bytes{weights}>"
 
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Writes the plan: `opc run`, `opc-runtime` and `opc.load` take it."""
