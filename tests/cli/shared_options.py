@@ -61,6 +61,11 @@ class Shared(unittest.TestCase):
         self.assertEqual(self.read("net.pbtxt"), GRAPH)
         self.assertIn("OPC0707", self.opc("show", "net.pbtxt", "--log", "net.pbtxt/log", code=2).stderr)
 
+    def test_a_log_that_is_not_written(self):
+        """A device that is always full, and one that takes everything."""
+        self.assertIn("OPC0707]: cannot write the log /dev/full: No space left", self.opc("show", "net.pbtxt", "--log", "/dev/full", code=5).stderr)
+        self.opc("show", "net.pbtxt", "--log", "/dev/null")
+
     def test_log_makes_no_folders(self):
         done = self.opc("show", "net.pbtxt", "--log", "not/there/run.log", code=2)
         self.assertIn("error[OPC0707]: cannot write to --log not/there/run.log: there is no folder not/there\n", done.stderr)

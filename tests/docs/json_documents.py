@@ -196,10 +196,20 @@ class Documents(unittest.TestCase):
         self.check("show", "show", "g.plan", "--json")
         for what in ("tensors", "memory", "cost", "tasks", "fusion", "phases"):
             self.check(f"show_{what}", "show", self.graph, "--what", what, "--json")
+        self.opc("compile", self.graph, "--native=v3", "-o", "native.plan")
+        for what in ("tensors", "memory", "cost", "tasks"):
+            self.assertTrue(self.check(f"show_{what}", "show", "native.plan", "--what", what, "--json")["native"], what)
         for what in ("sbp", "boxing"):
             self.check("show_sbp", "show", self.graph, "--mesh", "2x2", "--what", what, "--json")
         open_graph = self.file("open.pbtxt", NUMBERS.replace("dim: 2 dim: 3 } data_type: kFloat } } }", "dim: -1 dim: 3 } data_type: kFloat } } }", 1))
         self.assertEqual(self.check("show", "show", open_graph, "--json")["inputs"][0]["shape"], [-1, 3])
+
+    def test_reasons(self):
+        """Those of `opc show --what fusion` are the code's."""
+        with open(os.path.join(SOURCE, "compiler", "facts", "FusionReasons.h"), encoding="utf-8") as f:
+            reasons = re.findall(r'\{FusionReason::k\w+,\s+"(\w+)"', f.read())
+        self.assertGreater(len(reasons), 15)
+        self.assertEqual(SCHEMA["$defs"]["fusion_reason"]["enum"], reasons)
 
     def test_run(self):
         given = ("run", self.graph, "--input", "x=1,2,3,4,5,6", "--json")

@@ -16,6 +16,7 @@
 #include <functional>
 #include <malloc.h>
 #include <new>
+#include <system_error>
 
 using namespace opc;
 using namespace opc::cli;
@@ -78,6 +79,11 @@ Outcome<int> runGuarded(Command &command, Invocation &invocation, const std::vec
     return command.run(invocation, positional);
   } catch (const std::bad_alloc &) {
     throw;
+  } catch (const std::system_error &e) {
+    if (e.code() == std::errc::resource_unavailable_try_again)
+      return Status(StatusCode::kExecution, "OPC0614", "the system gives no more threads: " + std::string(e.what()))
+          .withHelp("a limit on processes and threads: ulimit -u shows it; -j 1 and fewer --ranks need fewer");
+    what = e.what();
   } catch (const std::exception &e) {
     what = e.what();
   } catch (...) {

@@ -106,6 +106,10 @@ int Invocation::finish(int code) {
   if (flags_.timing) terminal_->err(watch_.text());
   if (flags_.exitZero && code == kExitNo) code = kExitOk;
   logDebug("exit code " + std::to_string(code));
+  if (const Status log = logWritten(); !log) {
+    const int failed = fail(log);
+    if (code == kExitOk) code = failed;
+  }
   return code;
 }
 

@@ -6,12 +6,14 @@
 #include "Log.h"
 
 #include "PrintableText.h"
+#include "WriteFailure.h"
 
 #include <spdlog/logger.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -32,8 +34,13 @@ std::unique_ptr<spdlog::logger> makeLogger(spdlog::sink_ptr sink, spdlog::level:
   return made;
 }
 
-/// Whether opc may write behind what a file holds: nothing, or a log.
+std::string filePath;
+int fileError = 0; // the first errno of a write
+
+/// Whether opc may write behind what a file holds: nothing, or a log. Devices and pipes hold nothing.
 bool takesLog(const std::string &path) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) return true;
   std::ifstream in(path, std::ios::binary);
   std::string first;
   return !in || !std::getline(in, first) || first.rfind(kTitle, 0) == 0;
@@ -62,12 +69,18 @@ Status openLog(const std::string &path, const std::string &title) {
   } catch (const spdlog::spdlog_ex &e) {
     return Status(StatusCode::kUsage, "OPC0707", "cannot write to --log " + path + ": " + e.what());
   }
+  filePath = path;
+  file->set_error_handler([](const std::string &) {
+    if (!fileError) fileError = errno ? errno : EIO;
+  });
   file->flush_on(spdlog::level::debug); // a log is read where a command ended early
   file->set_pattern("%v");
   file->info(kTitle + printableName(title));
   file->set_pattern("[%H:%M:%S.%e] %v");
-  return Status::ok();
+  return logWritten();
 }
+
+Status logWritten() { return fileError ? cannotWrite("write the log", filePath, fileError) : Status::ok(); }
 
 bool logs() { return file != nullptr; }
 

@@ -14,6 +14,8 @@ void startLog(int verbosity);
 /// OPC0002 for a file that is there and no log, OPC0707.
 Status openLog(const std::string &path, const std::string &title);
 bool logs();
+/// OPC0707 when the file could not take all of it so far.
+Status logWritten();
 /// Lines for the file alone: what has been said on standard error already.
 void logText(const std::string &text);
 /// What is worth a word without -v: "note: ...".

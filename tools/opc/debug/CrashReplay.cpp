@@ -45,9 +45,15 @@ CrashReplay::~CrashReplay() {
 
 Status CrashReplay::makeScratch() {
   std::error_code error;
-  std::string pattern = (fs::temp_directory_path(error) / ("opc-replay-" + std::string(6, 'X'))).string();
-  if (error || !::mkdtemp(pattern.data()))
-    return Status(StatusCode::kUsage, "OPC0707", "no folder can be made in " + pattern + ": " + std::strerror(errno));
+  const fs::path folder = fs::temp_directory_path(error);
+  std::string pattern = (folder / ("opc-replay-" + std::string(6, 'X'))).string();
+  if (error || !::mkdtemp(pattern.data())) {
+    const char *given = std::getenv("TMPDIR");
+    return Status(StatusCode::kUsage, "OPC0707",
+                  "no folder can be made in " + (error ? std::string(given ? given : "/tmp") : folder.string()) + ": " +
+                      (error ? error.message() : std::strerror(errno)))
+        .withHelp("TMPDIR names the folder for temporary files");
+  }
   scratch_ = pattern;
   fs::create_directory(scratch_ + kBundles, error);
   return Status::ok();

@@ -71,6 +71,7 @@ Comparison compareTensors(const HostTensor &actual, const HostTensor &expected, 
       const bool same = a == e || (nanEqual && std::isnan(a) && std::isnan(e));
       if (same) continue;
       excess = std::numeric_limits<double>::infinity();
+      c.maxAbs = c.maxRel = excess; // of NaN, too
       noRtol = noAtol = true;
     } else {
       const double difference = distance(actual, expected, i, a, e);
