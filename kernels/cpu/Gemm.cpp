@@ -10,6 +10,14 @@
 namespace opc::cpu {
 namespace {
 
+/// Of integers a whole number, which wraps around.
+template <class T> T factor(double alpha) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<int64_t>(alpha));
+  else
+    return static_cast<T>(alpha);
+}
+
 // One tile's part of a (kMaxRowsPerTile x kDepth) and of b (kDepth x kMaxColumnsPerTile) fit the second-level cache
 // together.
 constexpr int64_t kMaxRowsPerTile = 96;
@@ -155,7 +163,7 @@ void Gemm<T>::tile(const T *a, const T *b, const T *packed, T *c, int64_t m0, in
                    int64_t n1) const {
   constexpr int64_t NR = kPanel<T>;
   const int64_t rowStride = s_.transA ? 1 : s_.k, columnStride = s_.transA ? s_.m : 1;
-  const T alpha = static_cast<T>(s_.alpha);
+  const T alpha = factor<T>(s_.alpha);
   alignas(64) T panel[kDepth * NR]; // one panel at a time: it is used by all rows of the tile
   for (int64_t p0 = 0; p0 < s_.k; p0 += kDepth) {
     const int64_t depth = std::min(kDepth, s_.k - p0);
@@ -254,7 +262,7 @@ static void rowTimesStream(int64_t k, const T *x, const T *b, int64_t n, int64_t
 template <class T> void Gemm<T>::run(DeviceCtx *ctx, const T *a, const T *b, T *c) const {
   constexpr int64_t NR = kPanel<T>;
   const int64_t batches = static_cast<int64_t>(batch_.size());
-  const T alpha = static_cast<T>(s_.alpha);
+  const T alpha = factor<T>(s_.alpha);
   const auto at = [](const std::vector<int64_t> &offsets, int64_t i) { return offsets[static_cast<size_t>(i)]; };
   switch (path_) {
   case Path::kEmpty: return clear(ctx, c);

@@ -120,6 +120,33 @@ class OnGpu(unittest.TestCase):
                 for a, b in zip(without_nans(sim[name], name.split("_")[2]), without_nans(want, name.split("_")[2])):
                     np.testing.assert_array_equal(a, b, err_msg=name)
 
+    def test_multiples_of_whole_products(self):
+        """A negative factor, and one that wraps around, in numpy's numbers."""
+        rng = np.random.default_rng(5)
+        a, b = rng.integers(-99, 99, (5, 70), dtype=np.int32), rng.integers(-99, 99, (70, 3), dtype=np.int32)
+        g = Graph()
+        x, y = g.input("a", a), g.input("b", b)
+        factors = {"one": -1, "three": -3, "large": 3000000000}
+        for name, factor in factors.items():
+            g.output(name, g.op(f"p_{name}", "matmul", {"a": x, "b": y}, alpha=f"at_double: {factor}"))
+        outputs = self.assert_same_bits(g)
+        for name, factor in factors.items():
+            np.testing.assert_array_equal(outputs[name], ((a.astype(np.int64) @ b) * factor).astype(np.int32), name)
+
+    def test_bits_of_truth_values(self):
+        """A number beside truth values is one of them; what comes out is 0 or 1."""
+        x, g = np.array([False, True]), Graph()
+        given = g.input("x", x)
+        of = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
+        for kind in of:
+            for number in (0, 1, 5, 6):
+                y = g.op(f"b_{kind}_{number}", f"scalar_bitwise_{kind}", {"in": given}, has_int_operand="at_bool: true", int_operand=f"at_int64: {number}")
+                g.output(f"{kind}_{number}", g.op(f"c_{kind}_{number}", "cast", {"in": y}, dtype="at_data_type: kFloat"))
+        for options in ((), ("--no-fuse",)):
+            for name, value in self.assert_same_bits(g, *options).items():
+                kind, number = name.split("_")
+                np.testing.assert_array_equal(value, of[kind](x, int(number) != 0).astype(np.float32), name)
+
     def test_sequences_of_all_types(self):
         """arange by its float and integer attributes, and ones on a diagonal: the bits that the CPU writes."""
         g = Graph()

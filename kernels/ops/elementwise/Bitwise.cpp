@@ -13,11 +13,15 @@ using BitTypes = Join<types::Integers, types::Bool>;
 template <class F> auto bits() {
   return [](OpRegistry &op) { op.With(binary<F, BitTypes>(domain(-9, 9))).NoGrad("integers have no gradient"); };
 }
-/// The number is an integer, too.
+/// The number is an integer, too; beside truth values it is one of them.
+std::vector<ScalarValue> readBits(const user_op::UserOpConfWrapper &conf, DataType type) {
+  const std::vector<ScalarValue> number = readNumber(conf, type);
+  return type == DataType::kBool ? std::vector<ScalarValue>{ScalarValue(int64_t{number[0].real != 0})} : number;
+}
 template <class F> auto bitsByNumber() {
   return [](OpRegistry &op) {
     const ElementwiseOptions options =
-        domain(-9, 9).Attributes(readNumber).CaseAttr("has_int_operand", true).CaseAttr("int_operand", int64_t{1});
+        domain(-9, 9).Attributes(readBits).CaseAttr("has_int_operand", true).CaseAttr("int_operand", int64_t{1});
     op.With(byNumber<F, BitTypes>(options)).NoGrad("integers have no gradient");
   };
 }

@@ -38,7 +38,11 @@ __device__ inline int64_t tilesOf(const MatmulArguments &p, int side) {
   return (p.n + side - 1) / side * ((p.m + side - 1) / side) * p.batches;
 }
 template <class Acc> __device__ inline Acc scaled(const MatmulArguments &p, Acc sum) {
-  return static_cast<Acc>(static_cast<Acc>(p.alpha) * sum);
+  // Of whole numbers alpha is one, which may be negative, and wraps around.
+  if constexpr (std::is_integral_v<Acc>)
+    return static_cast<Acc>(static_cast<int64_t>(p.alpha)) * sum;
+  else
+    return static_cast<Acc>(static_cast<Acc>(p.alpha) * sum);
 }
 
 /// In one access, which the compiler would take apart where another branch stores the same one by one.
