@@ -14,7 +14,7 @@ template <class F> auto bits() {
   return [](OpRegistry &op) { op.With(binary<F, BitTypes>(domain(-9, 9))).NoGrad("integers have no gradient"); };
 }
 /// The number is an integer, too; beside truth values it is one of them.
-std::vector<ScalarValue> readBits(const user_op::UserOpConfWrapper &conf, DataType type) {
+std::vector<ScalarValue> readBits(const UserOpConfWrapper &conf, DataType type) {
   const std::vector<ScalarValue> number = readNumber(conf, type);
   return type == DataType::kBool ? std::vector<ScalarValue>{ScalarValue(int64_t{number[0].real != 0})} : number;
 }
