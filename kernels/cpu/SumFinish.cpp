@@ -37,13 +37,13 @@ template <class T> [[gnu::always_inline]] inline T finished(int32_t sum, float s
 }
 
 /// Of one row, whose results lie side by side.
-template <class T, bool OneScale>
+template <class T, bool kOneScale>
 [[gnu::always_inline]] inline void finishRow(const int32_t *sums, const int32_t *more, const float *scale,
                                              const float *zero, int32_t low, int64_t columns, T *out) {
-  const float one = OneScale && scale ? *scale : 1;
+  const float one = kOneScale && scale ? *scale : 1;
   for (int64_t j = 0; j < columns; ++j) {
     const auto sum = static_cast<int32_t>(static_cast<uint32_t>(sums[j]) + static_cast<uint32_t>(more[j]));
-    out[j] = finished<T>(sum < low ? low : sum, OneScale ? one : scale[j], zero[j]);
+    out[j] = finished<T>(sum < low ? low : sum, kOneScale ? one : scale[j], zero[j]);
   }
 }
 
@@ -54,39 +54,39 @@ struct Row {
   int32_t low;
 };
 
-template <class T, bool OneScale> [[gnu::always_inline]] inline void finishRows(const Row &row, const SumBlock &b) {
+template <class T, bool kOneScale> [[gnu::always_inline]] inline void finishRows(const Row &row, const SumBlock &b) {
   for (int64_t r = 0; r < b.rows; ++r)
-    finishRow<T, OneScale>(b.sums + r * b.sumStep, row.more, row.scale, row.zero, row.low, b.columns,
-                           static_cast<T *>(b.out) + r * b.rowStep);
+    finishRow<T, kOneScale>(b.sums + r * b.sumStep, row.more, row.scale, row.zero, row.low, b.columns,
+                            static_cast<T *>(b.out) + r * b.rowStep);
 }
 
-template <class T, bool OneScale>
+template <class T, bool kOneScale>
 [[gnu::target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]] void finishWide(const Row &row, const SumBlock &b) {
-  finishRows<T, OneScale>(row, b);
+  finishRows<T, kOneScale>(row, b);
 }
 
 /// Results that do not lie side by side: tiles of them do.
-template <class T, bool OneScale> void finishSpread(const Row &row, const SumBlock &b) {
+template <class T, bool kOneScale> void finishSpread(const Row &row, const SumBlock &b) {
   constexpr int64_t kTile = 64;
   T tile[kTile];
   for (int64_t j = 0; j < b.columns; j += kTile) {
     const int64_t count = std::min(kTile, b.columns - j);
     for (int64_t r = 0; r < b.rows; ++r) {
-      finishRow<T, OneScale>(b.sums + r * b.sumStep + j, row.more + j, OneScale ? row.scale : row.scale + j,
-                             row.zero + j, row.low, count, tile);
+      finishRow<T, kOneScale>(b.sums + r * b.sumStep + j, row.more + j, kOneScale ? row.scale : row.scale + j,
+                              row.zero + j, row.low, count, tile);
       T *to = static_cast<T *>(b.out) + r * b.rowStep + j * b.columnStep;
       for (int64_t i = 0; i < count; ++i) to[i * b.columnStep] = tile[i];
     }
   }
 }
 
-template <class T, bool OneScale> void finish(const Row &row, const SumBlock &b) {
+template <class T, bool kOneScale> void finish(const Row &row, const SumBlock &b) {
   if (b.columnStep != 1)
-    finishSpread<T, OneScale>(row, b);
+    finishSpread<T, kOneScale>(row, b);
   else if (hasWideVectors())
-    finishWide<T, OneScale>(row, b);
+    finishWide<T, kOneScale>(row, b);
   else
-    finishRows<T, OneScale>(row, b);
+    finishRows<T, kOneScale>(row, b);
 }
 
 template <class T> void finish(const SumFinish &f, const SumBlock &b, Row row) {

@@ -38,7 +38,7 @@ public:
     packs_ = isAligned && code.lanes > 1 ? elements_ / code.lanes : 0;
     static_assert(opc::cuda::kBlock == kDeviceBlock);
     grid_ = opc::cuda::blocksFor(packs_ > 0 ? packs_ : elements_);
-    for (void *&t : tensors_) arguments_.push_back(&t);
+    for (void *&t : tensors_) arguments_.push_back(static_cast<void *>(&t));
     arguments_.push_back(&elements_);
     arguments_.push_back(&packs_);
   }
@@ -228,7 +228,7 @@ Status noCode(const RegionStep &step, const std::string &reason) {
 
 } // namespace
 
-Result<user_op::KernelDef> deviceRegionKernel(std::shared_ptr<const Region> region, const Registry &registry) {
+Result<user_op::KernelDef> deviceRegionKernel(const std::shared_ptr<const Region> &region, const Registry &registry) {
   user_op::KernelDef def = user_op::OpKernelRegistry(kRegionType, __FILE__, __LINE__).GetResult();
   std::string reason = "this program makes none";
   const std::shared_ptr<DeviceCompiler> compiler = deviceCompilerOfLoad();

@@ -3,6 +3,7 @@
 #include "RowMath.h"
 
 #include <algorithm>
+#include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -70,7 +71,7 @@ Row everything(const RowMath &math, const Row &x, const Row &y, const Row &gamma
 void requireSame(const Row &a, const Row &b) {
   REQUIRE(a.size() == b.size());
   for (size_t i = 0; i < a.size(); ++i)
-    if (std::memcmp(&a[i], &b[i], sizeof a[i]) != 0 && !(std::isnan(a[i]) && std::isnan(b[i])))
+    if (std::bit_cast<uint32_t>(a[i]) != std::bit_cast<uint32_t>(b[i]) && !(std::isnan(a[i]) && std::isnan(b[i])))
       FAIL(i << ": " << a[i] << " vs " << b[i]);
 }
 } // namespace

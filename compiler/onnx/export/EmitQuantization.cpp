@@ -141,13 +141,13 @@ Wire convSums(Emission &e, const Wire &x, const Shape &shape) {
   const auto dims = static_cast<size_t>(x.rank() - 2);
   std::vector<int64_t> pads = listOf(e, "padding_before", dims, 0);
   pads.insert(pads.end(), pads.begin(), pads.begin() + static_cast<int64_t>(dims));
-  const Wire made = e.node("ConvInteger", operands(e, x, w, "in", "weight"),
-                           {{"kernel_shape", std::vector<int64_t>(w.shape.begin() + 2, w.shape.end())},
-                            {"strides", listOf(e, "strides", dims, 1)},
-                            {"dilations", listOf(e, "dilation_rate", dims, 1)},
-                            {"group", e.i("groups")},
-                            {"pads", pads}},
-                           kInt32, shape);
+  Wire made = e.node("ConvInteger", operands(e, x, w, "in", "weight"),
+                     {{"kernel_shape", std::vector<int64_t>(w.shape.begin() + 2, w.shape.end())},
+                      {"strides", listOf(e, "strides", dims, 1)},
+                      {"dilations", listOf(e, "dilation_rate", dims, 1)},
+                      {"group", e.i("groups")},
+                      {"pads", pads}},
+                     kInt32, shape);
   if (!e.has("bias")) return made;
   std::vector<int64_t> filters(dims + 1, 1);
   filters[0] = w.dim(0);

@@ -96,7 +96,8 @@ const char *const kFinish =
     "integer (ties to even), plus zero_point, held to the range of dtype. scale and zero_point are one number, or a "
     "vector with one for each ";
 
-Case bytes(const char *name, const char *left, Shape a, const char *right, Shape b, DataType type = kUInt8) {
+Case bytes(const char *name, const char *left, const Shape &a, const char *right, const Shape &b,
+           DataType type = kUInt8) {
   return Case(name).In(left, type, a, -128, type == kInt8 ? 128 : 256).In(right, kInt8, b, -128, 128);
 }
 

@@ -62,7 +62,8 @@ void IntegerConvolution::chooseBands(int threads) {
   bands_ = std::clamp<int64_t>((positions_ * (g.filters / count) + kSums - 1) / kSums, 1, rows);
   if (g.groups == 1 && rows < 14 && count < threads && g.filters >= threads * int64_t{64}) count = threads;
   const int64_t many = bands_ * count * g.batch;
-  if (many % threads != 0 && many < 8 * threads) bands_ = std::min(rows, (bands_ + threads - 1) / threads * threads);
+  if (many % threads != 0 && many < int64_t{8} * threads)
+    bands_ = std::min(rows, (bands_ + threads - 1) / threads * threads);
   while (bands_ < rows && rows % bands_ != 0 && rows / bands_ > 4) ++bands_; // of one height, if that is not far
   bandRows_ = (rows + bands_ - 1) / bands_;
   bands_ = (rows + bandRows_ - 1) / bandRows_;

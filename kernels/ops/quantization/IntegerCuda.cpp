@@ -34,10 +34,10 @@ FinishArguments finishOf(KernelBindContext *ctx) {
 }
 
 /// Sums alone have channels_first images.
-template <bool Fused> class IntegerConvCuda final : public BindingKernel {
+template <bool kFused> class IntegerConvCuda final : public BindingKernel {
   static ConvGeometry geometry(KernelBindContext *ctx) {
     const TensorDesc &in = ctx->Desc("in"), &weight = ctx->Desc("weight");
-    if constexpr (Fused) return valueOf(fusedIntegerGeometry(in, weight, ctx->user_op_conf(), Extent::kPiece));
+    if constexpr (kFused) return valueOf(fusedIntegerGeometry(in, weight, ctx->user_op_conf(), Extent::kPiece));
     return valueOf(convGeometry(in, weight, ctx->user_op_conf(), spatialDims(in), Extent::kPiece));
   }
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {

@@ -38,8 +38,8 @@ std::function<void(OpRegistry &)> definition(const char *output) {
   };
 }
 
-template <bool Log> void computeRows(const float *x, float *y, int64_t n, int64_t rows) {
-  (Log ? rowMath().logSoftmax : rowMath().softmax)(x, y, n, rows);
+template <bool kLog> void computeRows(const float *x, float *y, int64_t n, int64_t rows) {
+  (kLog ? rowMath().logSoftmax : rowMath().softmax)(x, y, n, rows);
 }
 
 void softmaxRow(const double *x, double *y, int64_t n) {
@@ -57,11 +57,11 @@ void logSoftmaxRow(const double *x, double *y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - max) - log;
 }
 
-template <bool Log> void computeRows(const double *x, double *y, int64_t n, int64_t rows) {
-  for (; rows > 0; --rows, x += n, y += n) (Log ? logSoftmaxRow : softmaxRow)(x, y, n);
+template <bool kLog> void computeRows(const double *x, double *y, int64_t n, int64_t rows) {
+  for (; rows > 0; --rows, x += n, y += n) (kLog ? logSoftmaxRow : softmaxRow)(x, y, n);
 }
 
-template <class T, bool Log> class RowKernel : public RowFunctionKernel<T> {
+template <class T, bool kLog> class RowKernel : public RowFunctionKernel<T> {
 protected:
   RowFunction<T> Rows(const KernelContext &ctx) const override {
     const Shape &shape = ctx.Desc("in").shape();
@@ -70,8 +70,8 @@ protected:
     f.rows = n == 0 ? 0 : shape.elem_cnt() / n;
     f.size = n;
     f.inputs = {{"in", RowPart::kRow}};
-    f.outputs = {{Log ? "prob" : "out", RowPart::kRow}};
-    f.run = [n](const RowArguments<T> &a) { computeRows<Log>(a.x(0), a.out[0], n, a.count); };
+    f.outputs = {{kLog ? "prob" : "out", RowPart::kRow}};
+    f.run = [n](const RowArguments<T> &a) { computeRows<kLog>(a.x(0), a.out[0], n, a.count); };
     return f;
   }
 };

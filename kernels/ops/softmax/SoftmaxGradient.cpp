@@ -41,8 +41,8 @@ std::function<void(OpRegistry &)> definition(const char *output, double lo, doub
   };
 }
 
-template <bool Log> void computeRows(const float *y, const float *dy, float *dx, int64_t n, int64_t rows) {
-  (Log ? rowMath().logSoftmaxGradient : rowMath().softmaxGradient)(y, dy, dx, n, rows);
+template <bool kLog> void computeRows(const float *y, const float *dy, float *dx, int64_t n, int64_t rows) {
+  (kLog ? rowMath().logSoftmaxGradient : rowMath().softmaxGradient)(y, dy, dx, n, rows);
 }
 
 /// The sum of the products of two rows.
@@ -59,9 +59,9 @@ double rowDot(const double *a, const double *b, int64_t n) {
   return S::sum(S::add(s0, s1)) + tail;
 }
 
-template <bool Log> void computeRows(const double *y, const double *dy, double *dx, int64_t n, int64_t rows) {
+template <bool kLog> void computeRows(const double *y, const double *dy, double *dx, int64_t n, int64_t rows) {
   for (; rows > 0; --rows, y += n, dy += n, dx += n) {
-    if constexpr (Log) {
+    if constexpr (kLog) {
       const double sum = rowSum(dy, n, [](Simd<double>::V v) { return v; });
       for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - std::exp(y[i]) * sum;
     } else {
@@ -71,7 +71,7 @@ template <bool Log> void computeRows(const double *y, const double *dy, double *
   }
 }
 
-template <class T, bool Log> class RowGradKernel : public RowFunctionKernel<T> {
+template <class T, bool kLog> class RowGradKernel : public RowFunctionKernel<T> {
 protected:
   RowFunction<T> Rows(const KernelContext &ctx) const override {
     const Shape &shape = ctx.Desc("dy").shape();
@@ -79,9 +79,9 @@ protected:
     RowFunction<T> f;
     f.rows = n == 0 ? 0 : shape.elem_cnt() / n;
     f.size = n;
-    f.inputs = {{Log ? "prob" : "y", RowPart::kRow}, {"dy", RowPart::kRow}};
+    f.inputs = {{kLog ? "prob" : "y", RowPart::kRow}, {"dy", RowPart::kRow}};
     f.outputs = {{"dx", RowPart::kRow}};
-    f.run = [n](const RowArguments<T> &a) { computeRows<Log>(a.x(0), a.x(1), a.out[0], n, a.count); };
+    f.run = [n](const RowArguments<T> &a) { computeRows<kLog>(a.x(0), a.x(1), a.out[0], n, a.count); };
     return f;
   }
 };
