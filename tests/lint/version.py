@@ -32,6 +32,15 @@ def version():
     return re.search(r'OPC_VERSION_STRING "(\d+\.\d+\.\d+)"', read(os.path.join(SOURCE, HEADER))).group(1)
 
 
+class Changes(unittest.TestCase):
+    def test_nothing_is_told_twice(self):
+        """Merges put entries into a version that is out, or leave an older wording beside the newer one."""
+        entries = re.findall(r"^- .*(?:\n  .*)*", read(os.path.join(SOURCE, "CHANGELOG.md")), re.M)
+        self.assertGreater(len(entries), 100)
+        beginnings = [" ".join(entry.split())[:70] for entry in entries]
+        self.assertEqual(sorted({b for b in beginnings if beginnings.count(b) > 1}), [])
+
+
 class Version(unittest.TestCase):
     def test_written_once(self):
         """Pages that tell history name versions; code, tests and build files do not."""
