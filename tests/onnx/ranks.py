@@ -78,15 +78,17 @@ class Transformer(unittest.TestCase):
             plan = self.planned("eight.plan", *flags)
             self.agrees(OPC, "run", plan, "--ranks", "8", "--in-process")
 
-    def test_two_processes(self):
-        """The model itself and a plan of it; under mpirun every rank has its part."""
+    def test_two_ranks(self):
         for flags in ([], DATA, TENSORS):
             self.agrees(OPC, "run", self.model, "--ranks", "2", "--in-process", *flags)
-            if HAS_MPI:
-                self.agrees("mpirun", "--oversubscribe", "--bind-to", "none", "-n", "2", OPC, "run", self.model, *flags)
-        plan = self.planned("two.plan", "--mesh", "2", *TENSORS)
-        if HAS_MPI:
-            self.agrees("mpirun", "--oversubscribe", "--bind-to", "none", "-n", "2", OPC, "run", plan)
+
+    @unittest.skipUnless(HAS_MPI, "mpirun is not here")
+    def test_two_processes(self):
+        """The model itself and a plan of it; under mpirun every rank has its part."""
+        two = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", "2", OPC, "run"]
+        for flags in ([], DATA, TENSORS):
+            self.agrees(*two, self.model, *flags)
+        self.agrees(*two, self.planned("two.plan", "--mesh", "2", *TENSORS))
 
     def test_the_parts_differ(self):
         """Cut by tensors the partial sums of both layers are added over the ranks; cut by data nothing is."""
