@@ -14,6 +14,7 @@ import unittest
 import zipfile
 
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
+MLP = os.path.join(os.environ["OPC_SOURCE_DIR"], "docs", "examples", "digits", "mlp.pbtxt")
 I32, I64 = 2**31 - 1, 2**63 - 1
 SECONDS = 200 if os.environ.get("OPC_SANITIZE") else 20  # far above what any of these takes, also on a busy machine
 
@@ -66,6 +67,19 @@ class Limits(unittest.TestCase):
         ours = [code for code in codes if code in (0, 5)]
         self.assertEqual(codes[-len(ours):], ours, codes)
         self.assertEqual((ours[-1], ours), (0, sorted(ours, reverse=True)))
+
+    @unittest.skipIf(os.environ.get("OPC_SANITIZE"), "a sanitizer's process has terabytes of addresses")
+    def test_no_threads_to_be_had(self):
+        """A thread's stack is as large as the limit of stacks says, and does not fit into the limit of memory."""
+
+        def run(*args):
+            return subprocess.run(["/bin/bash", "-c", 'ulimit -S -s 100000000; ulimit -S -v 20000000; exec "$@"', "bash", os.path.join(BIN, "opc"), "run",
+                                   MLP, "--fill", "rand", "-j", "1", "--print", "none", *args], capture_output=True, timeout=6 * SECONDS)
+        self.assertEqual(run().returncode, 0)
+        done = run("--ranks", "2", "--in-process")
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn(b"error[OPC0614]: the system gives no more threads", done.stderr)
+        self.assertIn(b"ulimit -u and -v show them", done.stderr)
 
     def refused(self, what, graph, codes, words=(), inputs=("x",)):
         with self.subTest(what):

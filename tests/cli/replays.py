@@ -57,6 +57,13 @@ class TheSameFailure(Replays):
                 for name in left:
                     self.assertEqual(os.listdir(self.path(name)), [n for n in os.listdir(self.path(name)) if n.endswith(".mlir")])
 
+    def test_no_folder_for_what_it_writes(self):
+        bundle = self.crash("compile", "g.pbtxt", "-o", "a.plan")
+        done = self.opc("debug", "replay", bundle, code=2, plan="", OPC_VERIFY_EACH=None, TMPDIR="/nonexistent")
+        self.assertIn("error[OPC0707]", done.stderr)
+        self.assertIn("/nonexistent", done.stderr)
+        self.assertIn("TMPDIR names the folder", done.stderr)
+
     def test_elsewhere_and_without_the_graph(self):
         bundle = self.crash("compile", "g.pbtxt", "-o", "a.plan")
         os.remove(self.path("g.pbtxt"))

@@ -82,7 +82,8 @@ Outcome<int> runGuarded(Command &command, Invocation &invocation, const std::vec
   } catch (const std::system_error &e) {
     if (e.code() == std::errc::resource_unavailable_try_again)
       return Status(StatusCode::kExecution, "OPC0614", "the system gives no more threads: " + std::string(e.what()))
-          .withHelp("a limit on processes and threads: ulimit -u shows it; -j 1 and fewer --ranks need fewer");
+          .withHelp(
+              "a limit on processes or memory: ulimit -u and -v show them; -j 1 and fewer --ranks need fewer threads");
     what = e.what();
   } catch (const std::exception &e) {
     what = e.what();
