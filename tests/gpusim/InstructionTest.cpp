@@ -286,6 +286,21 @@ TEST_CASE("half precision is the compiler's", "[gpusim]") {
   });
 }
 
+TEST_CASE("a float becomes the nearest TF32, ties away from zero", "[gpusim]") {
+  std::vector<Input> in = floats();
+  std::mt19937_64 random(21);
+  for (int i = 0; i < 4000; ++i) { // ties, their neighbours, and whatever else
+    uint64_t v = random() & 0xffffffff;
+    if (i % 2) v = (v & ~0x1fffULL) + 0x1000 + uint64_t(i / 2 % 3) - 1;
+    in.push_back({v, 0, 0});
+  }
+  expect(r32("cvt.rna.tf32.f32 %rd, %ra;"), in, [](Input i) {
+    // Half of the last place that stays is added to the magnitude, and may carry into the exponent; the rest goes.
+    if (f32(i.a) != f32(i.a)) return uint64_t(0x7fffffff);
+    return uint64_t(std::isinf(f32(i.a)) ? u32(i.a) : (u32(i.a) + 0x1000) & 0xffffe000u);
+  });
+}
+
 TEST_CASE("conversions between integers and floats", "[gpusim]") {
   auto in = floats();
   auto clamp32 = [](double v) { return v != v ? 0u : uint32_t(int32_t(std::clamp(v, -2147483648.0, 2147483647.0))); };

@@ -79,6 +79,14 @@ def products():
     return g
 
 
+def rounded_products():
+    """The tiles of products() that take TF32."""
+    g = Graph()
+    for batch, side in ((3, 33), (64, 65)):
+        g.one("batch_matmul", {"a": g.tensor("f32", batch, side, 20), "b": g.tensor("f32", batch, 20, side)}, ("out",))
+    return g
+
+
 def fused_convolution():
     g = Graph()
     for layout in ("channels_last", "channels_first"):
@@ -122,9 +130,12 @@ def parameters():
 
 
 GRAPHS = {"attention": lambda: attention(False), "attention_grad": lambda: attention(True), "convolutions": convolutions,
-          "products": products, "fused_convolution": fused_convolution, "recurrent": recurrent, "scattered_maxima": scattered_maxima, "parameters": parameters}
+          "products": products, "rounded_products": rounded_products, "fused_convolution": fused_convolution, "recurrent": recurrent, "scattered_maxima": scattered_maxima, "parameters": parameters}
+
+
+OPTIONS = {"rounded_products": ("--allow-tf32",)}
 
 
 def run(name, sim):
     """The finished command, and the outputs."""
-    return GRAPHS[name]().run("sim", "--no-fuse", policy=sim)
+    return GRAPHS[name]().run("sim", "--no-fuse", *OPTIONS.get(name, ()), policy=sim)

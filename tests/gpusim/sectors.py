@@ -91,22 +91,30 @@ SCATTERED = {"slice by steps": ((64, 512), unary("slice", start="at_list_int64 {
                                                  step="at_list_int64 { val: 1 val: 16 }"))}
 
 
-def counters(instances=None):
+# With the matrix units' kernels of f32, too.
+ROUNDED = {f"{name}, TF32": INSTANCES[name] for name in INSTANCES if "matmul" in name}
+
+
+def counters(instances=None, types=TYPES, *options):
     """{(instance, type, kernel): (sectors over the least, wavefronts over the least)}"""
     found = {}
     for name, (shape, add) in (instances or INSTANCES).items():
-        for kind in TYPES:
+        for kind in types:
             with tempfile.TemporaryDirectory() as folder:
                 graph = Graph()
                 x = np.random.default_rng(3).uniform(-1, 1, shape).astype(kind)
                 graph.output("result", add(graph, x))
-                done, _ = graph.run("sim", "--no-fuse", policy=f"report={folder}/report.json")
+                done, _ = graph.run("sim", "--no-fuse", *options, policy=f"report={folder}/report.json")
                 assert done.returncode == 0, (name, kind, done.stderr)
                 with open(os.path.join(folder, "report.json"), encoding="utf-8") as f:
                     for kernel, k in json.load(f)["kernels"].items():
                         ratios = [k[n] / k["ideal_" + n] if k["ideal_" + n] else 1.0 for n in ("sectors", "wavefronts")]
                         found[name, np.dtype(kind).name, kernel] = tuple(ratios)
     return found
+
+
+def all_counters():
+    return counters() | counters(ROUNDED, (np.float32,), "--allow-tf32")
 
 
 def listed():
@@ -125,7 +133,7 @@ class Accesses(unittest.TestCase):
     def setUpClass(cls):
         if not modules():
             raise unittest.SkipTest("this build has no kernels for GPUs (nvcc)")
-        cls.found = counters()
+        cls.found = all_counters()
 
     def test_bounds(self):
         reasons = listed()
@@ -143,13 +151,13 @@ class Accesses(unittest.TestCase):
         """Kernels of all kinds, those with shared memory among them."""
         kernels = {kernel for _, _, kernel in self.found}
         self.assertGreaterEqual(len(kernels), 40)
-        for name in ("matmul_f32", "transpose_tiles_2", "transpose_tiles_8", "reduce_sum_rows_f32", "reduce_sum_columns_f64"):
+        for name in ("matmul_f32", "transpose_tiles_2", "transpose_tiles_8", "matmul_units_f32", "matmul_units_wide_f32", "reduce_sum_rows_f32", "reduce_sum_columns_f64"):
             self.assertIn(name, kernels)
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--table"]:
-        for (name, kind, kernel), (sectors, wavefronts) in counters().items():
+        for (name, kind, kernel), (sectors, wavefronts) in all_counters().items():
             print(f"{name:24} {kind:8} {kernel:36} {sectors:6.3f} {wavefronts:6.3f}")
     else:
         unittest.main(argv=sys.argv[:1] + ["-v"])

@@ -271,6 +271,14 @@ class Models(ScratchTest):
         for no in ("no", "", 1, None):
             with self.assertRaisesRegex(TypeError, "allow_native is True or False, not"):
                 program.session(allow_native=no)
+            with self.assertRaisesRegex(TypeError, "allow_tf32 is True or False, not"):
+                program.session(allow_tf32=no)
+
+    def test_tf32_is_for_gpus(self):
+        program = opc.load(self.layer()).compile()
+        self.assertIsNotNone(program.session(allow_tf32=False))
+        with self.assertRaisesRegex(opc.Error, "OPC0630(.|\n)*the plan is for the CPU"):
+            program.session(allow_tf32=True)
 
     def test_what_is_no_model(self):
         g = opc.Graph()

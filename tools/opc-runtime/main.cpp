@@ -1,5 +1,6 @@
 // opc-runtime: runs a compiled plan, without the compiler.
 // SPDX-License-Identifier: Apache-2.0
+#include "AllowTf32.h"
 #include "CommandLine.h"
 #include "DiagnosticText.h"
 #include "ExitCodes.h"
@@ -31,7 +32,7 @@ struct Request {
   ValueFlags values;
   SessionOptions session;
   int64_t repeat = 1;
-  bool stats = false, version = false;
+  bool stats = false, version = false, allowTf32 = false;
 
   CommandSpec spec() {
     CommandSpec s{.arguments = "PLAN|-",
@@ -55,6 +56,8 @@ struct Request {
               &session.deterministic},
              {"--allow-native", 0, "", "run the machine code that a plan brings: as trusted as this program",
               &session.allowNative},
+             {"--allow-tf32", 0, "", "on GPUs: products of f32 may round their factors to TF32, of 11 significant bits",
+              &allowTf32},
              {"--stats", 0, "", "times and memory on standard error", &stats, true},
              {"--version", 0, "", "the version", &version}})
       s.options.push_back(std::move(o));
@@ -81,6 +84,7 @@ Status runPlan(Request &r, const std::string &plan, const std::vector<std::strin
   r.session.seed = r.values.seed.value_or(0);
   r.session.keepPackedVariables = false;
   r.session.ranks = 0; // whatever the plan is for, as threads; opc run has the way to processes
+  const AllowTf32 products(r.allowTf32);
   Result<Session> session = Session::load(file.view(), registry, r.session);
   if (!session) return Status(session.status()).withContext("loading " + plan);
   const double loading = secondsSince(start);

@@ -1,5 +1,6 @@
 // Products of matrices and vectors on GPUs.
 // SPDX-License-Identifier: Apache-2.0
+#include "CudaPrecision.h"
 #include "linear_algebra/MatmulArguments.h"
 #include "linear_algebra/MatrixProduct.h"
 #include "reduce/ReduceCuda.h"
@@ -27,15 +28,15 @@ struct Tiling {
   int64_t side;
 };
 /// Large tiles read least, where there are enough of them for a GPU's multiprocessors; all of the same type add up in
-/// the same order, but for the matrix units. These are for 16-bit floats, whose products they add up in f32.
-Tiling tilingOf(const MatmulArguments &p, DataType type, int capability) {
+/// the same order, but for the matrix units, which add up in f32.
+Tiling tilingOf(const MatmulArguments &p, DataType type, bool units) {
   constexpr int64_t kEnough = 64;
   // Enough of them, and most of each used.
   auto fits = [&](int64_t side) {
     const int64_t across = std::min((p.n + side - 1) / side, kEnough) * std::min(p.batches, kEnough);
     return p.m > side / 2 && p.n > side / 2 && (p.m + side - 1) / side * across >= kEnough;
   };
-  if ((type == DataType::kFloat16 || type == DataType::kBFloat16) && capability >= 80) {
+  if (units) {
     if (fits(128)) return {"matmul_units_wide", 128};
     if (p.m >= 32 && p.n >= 32) return {"matmul_units", 64};
   }
@@ -49,7 +50,7 @@ std::unique_ptr<BoundKernel> bindProductOnGpu(KernelBindContext *ctx, DataType t
   p.wideA = beginsWhole(p.a) && (p.transA ? p.m : p.k) % whole == 0;
   p.wideB = beginsWhole(p.b) && (p.transB ? p.k : p.n) % whole == 0;
   p.wideOut = beginsWhole(p.out) && beginsWhole(p.add) && p.n % 4 == 0;
-  const Tiling tiling = tilingOf(p, type, launch.capability());
+  const Tiling tiling = tilingOf(p, type, cuda::CudaPrecision::of(ctx->device_ctx()).takesMatrixUnits(type));
   const auto kernel = launch.function(kernelOf(tiling.kernel, type));
   auto tiles = [&](int64_t n) { return (n + tiling.side - 1) / tiling.side; };
   const int64_t blocks = std::clamp<int64_t>(tiles(p.n) * tiles(p.m) * p.batches, 1, INT32_MAX);

@@ -3,6 +3,7 @@
 #include "cuda/CudaDevice.h"
 
 #include "KernelImages.h"
+#include "Tf32.h"
 #include "cpu/CpuDevice.h"
 #include "cuda/CudaStream.h"
 
@@ -63,6 +64,12 @@ Result<std::unique_ptr<Device>> CudaDevice::open(const std::string &name, bool i
                   "the GPU of " + name + " has compute capability " + capabilityText(has) +
                       ", and the kernels of opc need " + capabilityText(kLeastCapability))
         .withHelp("name another GPU, as --device gpu:1, or give the graph to the CPU: --device cpu");
+  device->allowsTf32_ = isTf32Allowed();
+  if (device->allowsTf32_ && !device->hasMatrixUnits())
+    return Status(StatusCode::kUnsupported, "OPC0630",
+                  "--allow-tf32: the GPU of " + name + " has compute capability " + capabilityText(has) +
+                      ", and TF32 needs " + capabilityText(kMatrixUnits))
+        .withHelp("leave it out: products of f32 are then exact; or name another GPU, as --device gpu:1");
   OPC_RETURN_IF_ERROR(
       driver->check(driver->primaryCtxRetain(&device->context_, device->device_), "making a context on " + name));
   OPC_RETURN_IF_ERROR(device->enter());

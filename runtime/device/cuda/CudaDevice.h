@@ -15,7 +15,7 @@ namespace opc::runtime {
 class CudaDevice final : public Device {
 public:
   /// Device `ordinal` of the driver. `name` is what plans call it. Errors: those of CudaDriver::open, OPC0630 when the
-  /// driver has no such device.
+  /// driver has no such device, or one without units for TF32, which the thread allows (Tf32.h).
   static Result<std::unique_ptr<Device>> open(const std::string &name, bool isSimulator, int ordinal);
   ~CudaDevice() override;
 
@@ -36,6 +36,9 @@ public:
   const cuda::CudaDriver &driver() const { return driver_; }
   /// Its compute capability, 80 for 8.0.
   int capability() const { return capability_; }
+  bool allowsTf32() const { return allowsTf32_; }
+  /// That take 16-bit floats and TF32, and asynchronous copies into shared memory.
+  bool hasMatrixUnits() const { return capability_ >= kMatrixUnits; }
   /// Makes the device current in the calling thread.
   Status enter() const;
   /// A kernel of this build's device code; its module is loaded when it is asked for first.
@@ -47,6 +50,7 @@ protected:
   void release(void *data, size_t bytes) override;
 
 private:
+  static constexpr int kMatrixUnits = 80; // the least capability
   CudaDevice(const cuda::CudaDriver &driver, std::string name) : driver_(driver), name_(std::move(name)) {}
   Status outOfMemory(size_t bytes) const;
   Result<CUfunc_st *> kernelOf(CUmod_st *module, const std::string &kernel) const;
@@ -56,6 +60,7 @@ private:
   std::string name_;
   cuda::CuDevice device_ = 0;
   int capability_ = 0;
+  bool allowsTf32_ = false;
   CUctx_st *context_ = nullptr;
   std::mutex modulesMutex_; // lanes bind their kernels one after the other, sessions do not
   std::map<int, CUmod_st *> modules_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "CudaModules.h"
+#include "CudaPrecision.h"
 #include "cuda/CudaDevice.h"
 #include "cuda/IndexFaults.h"
 
@@ -55,7 +56,7 @@ public:
 
 private:
   /// What kernels launch with.
-  class Executor final : public opc::cuda::CudaLaunch, public opc::cuda::CudaModules {
+  class Executor final : public opc::cuda::CudaLaunch, public opc::cuda::CudaModules, public opc::cuda::CudaPrecision {
   public:
     Executor(CudaDevice &device, CudaStream &owner, CUstream_st *stream)
         : opc::cuda::CudaLaunch(stream), device_(device), owner_(owner) {}
@@ -71,8 +72,10 @@ private:
 
     opc::cuda::CudaFunction load(const std::string &ptx, const std::string &kernel) override;
     void *scratch(size_t bytes) override;
+    bool allowsTf32() const override { return device_.allowsTf32(); }
 
   private:
+    bool hasMatrixUnits() const override { return device_.hasMatrixUnits(); }
     void require(cuda::CuResult result, const char *what) const;
     CudaDevice &device_;
     CudaStream &owner_;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "FirstDifference.h"
 
+#include "AllowTf32.h"
 #include "GitFiles.h"
 #include "NumberText.h"
 #include "OutputFiles.h"
@@ -175,6 +176,7 @@ private:
   Status compareRanks(const std::string &plan, const Reference &reference, RunComparison *comparison) {
     SessionOptions options = options_.run.session(invocation_, false);
     options.ranks = 0;
+    const AllowTf32 products(options_.run.allowTf32);
     OPC_ASSIGN_OR_RETURN(Session session, Session::load(plan, *planned_->registry, options));
     OPC_RETURN_IF_ERROR(copyValues(*planned_->session, session));
     OPC_RETURN_IF_ERROR(session.run());

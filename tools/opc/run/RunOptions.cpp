@@ -46,6 +46,8 @@ std::vector<Option> RunOptions::options() {
               "refuse plans that need more: 800M, 16G (default: nine tenths of the machine's)", &maxMemory}
            .bytes(),
        {"--allow-native", 0, "", "run the machine code that a plan brings: as trusted as this program", &allowNative},
+       {"--allow-tf32", 0, "", "on GPUs: products of f32 may round their factors to TF32, of 11 significant bits",
+        &allowTf32},
        {"--stats", 0, "", "time by phase, tasks and memory", &stats},
        {"--profile", 0, "", "times by op and by kind of op, with rates and the share of this machine's peak",
         &profile}});

@@ -65,7 +65,7 @@ struct RunOptions {
   std::string outputArchive, outputsAs = "npy", reference;
   PrintMode print;
   ExpectFlags expect;
-  bool stats = false, profile = false, allowNative = false;
+  bool stats = false, profile = false, allowNative = false, allowTf32 = false;
   bool keepsGraph = false; // and its plan: the caller makes other runs of it
   std::string cpuAlone;    // the command, where it takes graphs to the CPU alone: "opc bench"
 

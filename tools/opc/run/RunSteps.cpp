@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RunSteps.h"
 
+#include "AllowTf32.h"
 #include "FreedMemory.h"
 #include "ModelValues.h"
 #include "RunCapture.h"
@@ -181,6 +182,7 @@ Outcome<PlannedRun> planRun(RunContext &c) {
   c.invocation.watch().lap("compile");
   giveBackFreed();
   start = c.trace.now();
+  const AllowTf32 products(o.allowTf32);
   OPC_ASSIGN_OR_RETURN(planned.session, Session::load(*plan, *planned.registry, o.session(c.invocation)));
   c.trace.span("load the plan", start);
   if (!o.report.empty()) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TrainingRun.h"
 
+#include "AllowTf32.h"
 #include "DataSets.h"
 #include "GraphDigest.h"
 #include "JsonOutput.h"
@@ -89,6 +90,7 @@ Outcome<PlannedRun> planTraining(RunContext &c, bool *learns, std::optional<std:
                                                                             o.training.dataSets, {o.training.batch}));
   *learns = writesVariables(plan, *planned.registry);
   if (!*learns) OPC_RETURN_IF_ERROR(checkLearns(c, planned.input.name, planned.input.isPlan));
+  const AllowTf32 products(o.allowTf32);
   OPC_ASSIGN_OR_RETURN(planned.session, Session::load(plan, *planned.registry, o.session(c.invocation)));
   const bool isContinued = !o.training.resume.empty();
   if (const std::string states = statesOfKernels(plan, *planned.registry);

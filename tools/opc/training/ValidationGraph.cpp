@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ValidationGraph.h"
 
+#include "AllowTf32.h"
 #include "DataSets.h"
 
 #include <set>
@@ -23,6 +24,7 @@ Outcome<std::unique_ptr<Validation>> openValidation(RunContext &c, const Registr
   for (const std::string &name : inputs.flagNames())
     if (trains.count(name)) inputs.drop(name);
   OPC_ASSIGN_OR_RETURN(const std::string plan, planner.planBatches(graph, inputs, data, {o.training.batch, batch}));
+  const AllowTf32 products(o.allowTf32);
   OPC_ASSIGN_OR_RETURN(Session session, Session::load(plan, registry, o.session(c.invocation, false)));
   OPC_RETURN_IF_ERROR(Validation::checkVariables("--validate-graph " + graph.name, session, trained));
   OPC_ASSIGN_OR_RETURN(std::vector<BatchLoader::Source> sources,

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PythonSession.h"
 
+#include "AllowTf32.h"
 #include "NearestNames.h"
 #include "OptionRanges.h"
 #include "OutputFiles.h"
@@ -45,9 +46,10 @@ Status giveValues(Session &session, const GraphValues &values) {
   return Status::ok();
 }
 
-Session load(const CompiledProgram &program, const SessionOptions &options, bool codegen) {
+Session load(const CompiledProgram &program, const SessionOptions &options, bool codegen, bool tf32) {
   Session session = valueOf(withoutGil([&] {
     const WithoutRegionCode loops(!codegen);
+    const AllowTf32 products(tf32);
     return Session::load(program.plan, *program.registry, options);
   }));
   if (program.values.tensors) check(withoutGil([&] { return giveValues(session, program.values); }));
@@ -83,8 +85,10 @@ PythonSession::Use::Use(PythonSession *s) : session(s) {
                              "program.session()");
 }
 
-PythonSession::PythonSession(std::shared_ptr<CompiledProgram> program, const SessionOptions &options, bool codegen)
-    : program_(std::move(program)), session_(load(*program_, options, codegen)), interface_(session_.interface()) {
+PythonSession::PythonSession(std::shared_ptr<CompiledProgram> program, const SessionOptions &options, bool codegen,
+                             bool allowTf32)
+    : program_(std::move(program)), session_(load(*program_, options, codegen, allowTf32)),
+      interface_(session_.interface()) {
   for (const PortInfo &p : interface_.inputs) inputKeys_.append(internedKey(p.name));
   for (const PortInfo &p : interface_.outputs) outputKeys_.append(internedKey(p.name));
   fed_.resize(interface_.inputs.size());

@@ -19,7 +19,7 @@ namespace opc::python {
 
 class PythonSession {
 public:
-  PythonSession(std::shared_ptr<CompiledProgram> program, const SessionOptions &options, bool codegen);
+  PythonSession(std::shared_ptr<CompiledProgram> program, const SessionOptions &options, bool codegen, bool allowTf32);
 
   /// Feeds what is given, runs, and gives every output.
   pybind11::dict run(const pybind11::dict &inputs, pybind11::handle steps);

@@ -22,14 +22,15 @@ template <class List> py::list ports(const List &list) {
 }
 
 std::unique_ptr<PythonSession> makeSession(std::shared_ptr<CompiledProgram> program, uint64_t seed, int threads,
-                                           uint64_t maxMemory, int64_t ranks, bool codegen, bool allowNative) {
+                                           uint64_t maxMemory, int64_t ranks, bool codegen, bool allowNative,
+                                           bool allowTf32) {
   SessionOptions options;
   options.seed = seed;
   options.threads = threads;
   options.maxMemory = maxMemory;
   options.ranks = ranks;
   options.allowNative = allowNative;
-  return std::make_unique<PythonSession>(std::move(program), options, codegen);
+  return std::make_unique<PythonSession>(std::move(program), options, codegen, allowTf32);
 }
 
 py::dict statsOf(PythonSession &s) {

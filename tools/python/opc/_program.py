@@ -45,11 +45,11 @@ class Variables(OneOfAKind, MutableMapping[str, np.ndarray]):
         return f"<opc variables: {_ports(self._core.variables)}>"
 
 
-def _trust(allow_native: Any) -> bool:
+def _permission(given: Any, name: str) -> bool:
     """Nothing but a bool lets code of a file run: a text that means no must not."""
-    if not isinstance(allow_native, (bool, np.bool_)):
-        raise TypeError(f"allow_native is True or False, not {allow_native!r}")
-    return bool(allow_native)
+    if not isinstance(given, (bool, np.bool_)):
+        raise TypeError(f"{name} is True or False, not {given!r}")
+    return bool(given)
 
 
 class Session(OneOfAKind):
@@ -58,12 +58,21 @@ class Session(OneOfAKind):
     seed: of initializers and random ops. threads: 0 for as many as there are cores. ranks: threads that are the devices of a
     program for a mesh; 0 for as many as it has. codegen: whether regions may become machine code. allow_native: whether
     machine code that came with the plan (`opc compile --native`) runs; it is as trusted as the program that says so.
+    allow_tf32: whether products of f32 may round their factors to TF32, in a plan for a GPU that has units for it.
     """
 
     _way_out = "program.session() makes another one, save_weights(path) keeps its variables"
 
     def __init__(
-        self, program: "Program", seed: int = 0, threads: int = 0, max_memory: int = 0, ranks: int = 0, codegen: bool = True, allow_native: bool = False
+        self,
+        program: "Program",
+        seed: int = 0,
+        threads: int = 0,
+        max_memory: int = 0,
+        ranks: int = 0,
+        codegen: bool = True,
+        allow_native: bool = False,
+        allow_tf32: bool = False,
     ) -> None:
         self.program = program
         self._core = _core.Session(
@@ -73,7 +82,8 @@ class Session(OneOfAKind):
             _numbers.size(max_memory, "max_memory"),
             _numbers.whole(ranks, "ranks", also="0 for as many as the program has", allowed=(0,)),
             bool(codegen),
-            _trust(allow_native),
+            _permission(allow_native, "allow_native"),
+            _permission(allow_tf32, "allow_tf32"),
         )
         self.variables = Variables(self._core)
 
@@ -165,10 +175,17 @@ class Program(OneOfAKind):
         return self._core.plan
 
     def session(
-        self, seed: int = 0, threads: int = 0, max_memory: int = 0, ranks: int = 0, codegen: bool = True, allow_native: bool = False
+        self,
+        seed: int = 0,
+        threads: int = 0,
+        max_memory: int = 0,
+        ranks: int = 0,
+        codegen: bool = True,
+        allow_native: bool = False,
+        allow_tf32: bool = False,
     ) -> Session:
         """A new session: the same program with other values."""
-        return Session(self, seed, threads, max_memory, ranks, codegen, allow_native)
+        return Session(self, seed, threads, max_memory, ranks, codegen, allow_native, allow_tf32)
 
     @property
     def default_session(self) -> Session:
