@@ -123,6 +123,17 @@ class DeviceKernels(unittest.TestCase):
                     self.convolution(kind, last, 1, 20, 70, (17, 19), attrs)
                     self.compare(CLOSE[kind] * 4)
 
+    def test_convolutions_on_matrix_units(self):
+        """16-bit floats on GPUs from 8.0 on: whole accesses where channels have them, groups, strides, and the kernels of older GPUs."""
+        plain, wide = attr("padding_before", [1, 1]), attr("strides", [2, 1]) + attr("dilation_rate", [1, 2]) + attr("padding_before", [0, 2])
+        for kind, groups, channels, filters, attrs, sim in (("f16", 1, 24, 72, plain, ""), ("bf16", 1, 16, 40, wide, ""), ("f16", 1, 19, 37, wide, ""),
+                                                            ("f16", 2, 48, 32, plain, ""), ("f16", 1, 20, 70, wide, "cc=75"), ("bf16", 1, 20, 70, plain, "cc=75")):
+            for last in (False, True):
+                with self.subTest(kind=kind, groups=groups, channels=channels, last=last, attrs=attrs, sim=sim):
+                    self.ops, self.outputs, self.inputs = [], [], {}
+                    self.convolution(kind, last, groups, channels, filters, (17, 16), attrs)
+                    self.compare(CLOSE[kind] * 4, sim=f"policy=late,{sim}".rstrip(","))
+
     def test_convolution_groups(self):
         """Groups of whole tiles, and of single channels."""
         for groups, channels, filters in ((2, 24, 40), (12, 12, 24)):

@@ -13,6 +13,10 @@ from gpu_ops import BIN, Graph, missing
 TRUE = "at_bool: true"
 
 
+def ints(*values):
+    return "at_list_int32 { " + " ".join(f"val: {v}" for v in values) + " }"
+
+
 def tf32(x):
     """The nearest number of 11 significant bits, ties away from zero: half of the last place is added, the rest cut off."""
     bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
@@ -38,6 +42,45 @@ def products(rng, m, n, k, batch=()):
             graph.output(name, graph.op(f"op{name}", "batch_matmul" if batch else "matmul", of, **attrs))
             given[name] = a, b, left, right
     return graph, given
+
+
+class Convolution:
+    """A two-dimensional one in f64, with its gradients: a product for each tap."""
+
+    def __init__(self, stride, dilation, padding):
+        self.stride, self.dilation, self.padding = stride, dilation, padding
+
+    def seen(self, padded, i, j, h, w):
+        """What tap (i, j) sees."""
+        (sh, sw), (dh, dw) = self.stride, self.dilation
+        return padded[:, :, i * dh : i * dh + sh * (h - 1) + 1 : sh, j * dw : j * dw + sw * (w - 1) + 1 : sw]
+
+    def padded(self, x):
+        (ph, pw) = self.padding
+        return np.pad(x.astype(np.float64), ((0, 0), (0, 0), (ph, ph), (pw, pw)))
+
+    def size(self, x, weight):
+        return [(x.shape[2 + a] + 2 * self.padding[a] - self.dilation[a] * (weight.shape[2 + a] - 1) - 1) // self.stride[a] + 1 for a in (0, 1)]
+
+    def forward(self, x, weight):
+        given, size = self.padded(x), self.size(x, weight)
+        return sum(np.einsum("nchw,fc->nfhw", self.seen(given, i, j, *size), weight[:, :, i, j].astype(np.float64))
+                   for i in range(weight.shape[2]) for j in range(weight.shape[3]))
+
+    def data(self, dy, weight, like):
+        given = np.zeros_like(self.padded(like))
+        for i in range(weight.shape[2]):
+            for j in range(weight.shape[3]):
+                self.seen(given, i, j, *dy.shape[2:])[...] += np.einsum("nfhw,fc->nchw", dy.astype(np.float64), weight[:, :, i, j].astype(np.float64))
+        (ph, pw), (h, w) = self.padding, like.shape[2:]
+        return given[:, :, ph : ph + h, pw : pw + w]
+
+    def filter(self, dy, x, like):
+        given, made = self.padded(x), np.zeros(like.shape)
+        for i in range(like.shape[2]):
+            for j in range(like.shape[3]):
+                made[:, :, i, j] = np.einsum("nfhw,nchw->fc", dy.astype(np.float64), self.seen(given, i, j, *dy.shape[2:]))
+        return made
 
 
 @unittest.skipIf(missing(), missing())
@@ -101,6 +144,36 @@ class Tf32(unittest.TestCase):
             graph.output(name, graph.op(f"op_{name}", "matmul", {"a": graph.input(f"a_{name}", a), "b": graph.input(f"b_{name}", b)}))
         exact, allowed = self.run_on(graph), self.run_on(graph, "--allow-tf32")
         self.assertEqual({n: v.tobytes() for n, v in exact.items()}, {n: v.tobytes() for n, v in allowed.items()})
+
+    def test_convolutions(self):
+        """And their gradients, in both layouts, with and without accesses of 16 bytes."""
+        rng = np.random.default_rng(18)
+        for channels, filters, stride, dilation, padding in ((12, 68, (1, 1), (1, 1), (1, 1)), (13, 21, (2, 1), (1, 2), (0, 2))):
+            conv = Convolution(stride, dilation, padding)
+            x = rng.uniform(-1, 1, (2, channels, 11, 13)).astype(np.float32)
+            weight = rng.uniform(-1, 1, (filters, channels, 3, 3)).astype(np.float32)
+            dy = rng.uniform(-1, 1, conv.forward(x, weight).shape).astype(np.float32)
+            of = lambda v: {"out": conv.forward(v(x), v(weight)), "dx": conv.data(v(dy), v(weight), x), "filter_diff": conv.filter(v(dy), v(x), weight)}
+            want, exact, size = of(tf32), of(lambda v: v), of(np.abs)
+            for last in (False, True):
+                with self.subTest(channels=channels, last=last):
+                    lie = (lambda v: np.ascontiguousarray(np.moveaxis(v, 1, -1))) if last else (lambda v: v)
+                    attrs = {"data_format": f'at_string: "channels_{"last" if last else "first"}"', "strides": ints(*stride),
+                             "dilation_rate": ints(*dilation), "padding_before": ints(*padding)}
+                    back = {"num_spatial_dims": "at_int32: 2", "kernel_size": ints(3, 3), **attrs}
+                    g = Graph()
+                    xs, ws, ys = (g.input(name, lie(v)) for name, v in (("x", x), ("w", weight), ("g", dy)))
+                    g.output("out", g.op("y", "conv2d", {"in": xs, "weight": ws}, **attrs))
+                    g.output("dx", g.op("d", "conv_data_grad", {"dy": ys, "filter": ws, "x_like": xs}, ("dx",), **back))
+                    g.output("filter_diff", g.op("f", "conv_filter_grad", {"dy": ys, "x": xs}, ("filter_diff",), **back))
+                    for name, got in self.run_on(g, "--allow-tf32").items():
+                        got = np.moveaxis(got, -1, 1) if last else got
+                        close = 2.0**-15 * size[name] + 1e-7  # some hundred additions in f32
+                        self.assertTrue((np.abs(got - want[name]) <= close).all(), (name, np.abs(got - want[name]).max()))
+                        self.assertGreater(np.abs(got - exact[name]).max(), 4 * np.abs(got - want[name]).max(), name)
+                    for name, got in self.run_on(g).items():
+                        got = np.moveaxis(got, -1, 1) if last else got
+                        self.assertLess(np.abs(got - exact[name]).max(), 1e-4, name)
 
     def test_references_are_exact(self):
         """--reference and first-diff compare with products that are not rounded."""

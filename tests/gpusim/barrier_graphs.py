@@ -49,20 +49,25 @@ def attention(backward):
     return g
 
 
-def convolutions():
+def convolutions(kinds=FLOATS, sizes=((16, 9), (3, 2)), batch=1, side=5):
     """Two pieces of the sums of each product, in tiles and in sums of whole blocks."""
     g = Graph()
-    for kind in FLOATS:
+    for kind in kinds:
         for last in (False, True):
             form = {"data_format": 'at_string: "channels_last"' if last else 'at_string: "channels_first"'}
-            for filters, channels in ((16, 9), (3, 2)):
-                x = g.tensor(kind, *((1, 5, 5, channels) if last else (1, channels, 5, 5)))
+            for filters, channels in sizes:
+                x = g.tensor(kind, *((batch, side, side, channels) if last else (batch, channels, side, side)))
                 w = g.tensor(kind, *((filters, 3, 3, channels) if last else (filters, channels, 3, 3)))
                 y = g.one("conv2d", {"in": x, "weight": w}, ("out",), padding_before=ints(1, 1), **form)
                 back = {"num_spatial_dims": "at_int32: 2", "kernel_size": ints(3, 3), "padding_before": ints(1, 1), **form}
                 g.one("conv_data_grad", {"dy": y, "filter": w, "x_like": x}, ("dx",), **back)
                 g.one("conv_filter_grad", {"dy": y, "x": x}, ("filter_diff",), **back)
     return g
+
+
+def convolution_units(kinds):
+    """Two tiles of each product and of its steps, with and without accesses of 16 bytes."""
+    return convolutions(kinds, ((16, 8), (16, 9)), 2, 7)
 
 
 def products():
@@ -130,12 +135,14 @@ def parameters():
 
 
 GRAPHS = {"attention": lambda: attention(False), "attention_grad": lambda: attention(True), "convolutions": convolutions,
+          "convolution_units": lambda: convolution_units(("f16", "bf16")), "rounded_convolutions": lambda: convolution_units(("f32",)),
           "products": products, "rounded_products": rounded_products, "fused_convolution": fused_convolution, "recurrent": recurrent, "scattered_maxima": scattered_maxima, "parameters": parameters}
 
 
-OPTIONS = {"rounded_products": ("--allow-tf32",)}
+OPTIONS = dict.fromkeys(("rounded_products", "rounded_convolutions"), ("--allow-tf32",))
+SIMS = {"convolutions": "cc=75"}  # without matrix units
 
 
 def run(name, sim):
     """The finished command, and the outputs."""
-    return GRAPHS[name]().run("sim", "--no-fuse", *OPTIONS.get(name, ()), policy=sim)
+    return GRAPHS[name]().run("sim", "--no-fuse", *OPTIONS.get(name, ()), policy=",".join(filter(None, (sim, SIMS.get(name)))))

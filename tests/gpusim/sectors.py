@@ -57,6 +57,21 @@ def stack(m, transposed):
     return add
 
 
+def convolution(last, channels=32):
+    """One with its two gradients: 64 filters of 3 x 3."""
+    form = {"data_format": f'at_string: "channels_{"last" if last else "first"}"', "padding_before": ints(1, 1)}
+    back = {"num_spatial_dims": "at_int32: 2", "kernel_size": ints(3, 3), **form}
+
+    def add(g, x):
+        xs = g.input("x", np.resize(x, (2, 16, 16, channels) if last else (2, channels, 16, 16)))
+        ws = g.input("w", np.resize(x, (64, 3, 3, channels) if last else (64, channels, 3, 3)))
+        y = g.op("y", "conv2d", {"in": xs, "weight": ws}, ("out",), **form)
+        g.output("dx", g.op("d", "conv_data_grad", {"dy": y, "filter": ws, "x_like": xs}, ("dx",), **back))
+        return g.op("f", "conv_filter_grad", {"dy": y, "x": xs}, ("filter_diff",), **back)
+
+    return add
+
+
 NORM = {"begin_norm_axis": "at_int64: 1", "begin_params_axis": "at_int64: 1", "epsilon": "at_double: 1e-5"}
 # name: (shape, adds the op to a graph)
 INSTANCES = {
@@ -91,8 +106,9 @@ SCATTERED = {"slice by steps": ((64, 512), unary("slice", start="at_list_int64 {
                                                  step="at_list_int64 { val: 1 val: 16 }"))}
 
 
-# With the matrix units' kernels of f32, too.
-ROUNDED = {f"{name}, TF32": INSTANCES[name] for name in INSTANCES if "matmul" in name}
+# The matrix units' kernels of other ops, and those of f32.
+UNITS = {"convolution, channels last": ((64, 64), convolution(True)), "convolution, channels first": ((64, 64), convolution(False))}
+ROUNDED = {f"{name}, TF32": instance for name, instance in {**INSTANCES, **UNITS}.items() if "matmul" in name or name in UNITS}
 
 
 def counters(instances=None, types=TYPES, *options):
@@ -114,7 +130,7 @@ def counters(instances=None, types=TYPES, *options):
 
 
 def all_counters():
-    return counters() | counters(ROUNDED, (np.float32,), "--allow-tf32")
+    return counters() | counters(UNITS, (np.float16,)) | counters(ROUNDED, (np.float32,), "--allow-tf32")
 
 
 def listed():

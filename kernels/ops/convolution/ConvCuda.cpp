@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "convolution/ConvCuda.h"
 #include "convolution/ConvOp.h"
+#include "convolution/ConvUnits.h"
 #include "reduce/ReduceArguments.h"
 
 namespace opc::ops {
@@ -46,9 +47,15 @@ std::unique_ptr<BoundKernel> bindProduct(KernelBindContext *ctx, const ConvGeome
   const bool forward = direction == ConvDirection::kForward;
   const int64_t rows = g.batch * volume(forward ? g.out : g.in), columns = forward ? a.perGroup : a.own;
   const bool tiles = columns >= kFewColumns;
+  const int64_t count = rows * columns * g.groups;
+  if (tiles)
+    if (const auto units =
+            ConvUnits::of(ctx->device_ctx(), g, a, forward ? ConvProduct::kForward : ConvProduct::kData, type))
+      return bindTask([=](DeviceCtx *dev) {
+        if (count > 0) units->run(dev);
+      });
   const auto kernel =
       CudaLaunch::of(ctx->device_ctx()).function(kernelName(forward ? "forward" : "data", tiles, "elements", g, type));
-  const int64_t count = rows * columns * g.groups;
   const Dim3 grid = tiles ? gridOfTiles(rows, columns, g.groups) : cuda::blocksFor(count);
   return bindTask([=](DeviceCtx *dev) {
     if (count > 0) CudaLaunch::of(dev).run(kernel, grid, {cuda::kBlock, 1, 1}, 0, a);
@@ -133,13 +140,18 @@ template <class T> class ConvFilterGradCuda final : public BindingKernel {
     a.sliceLength = s.length;
     a.slices = s.count > 1 ? ctx->Tmp<char>() : nullptr;
     CudaLaunch &device = CudaLaunch::of(ctx->device_ctx());
+    std::optional<ConvUnits> units;
+    if (s.tiles) units = ConvUnits::of(ctx->device_ctx(), g, a, ConvProduct::kFilter, GetDataType<T>::value);
     const auto kernel = device.function(kernelName("filter", s.tiles, "sums", g, GetDataType<T>::value));
     const auto add = device.function(std::string("conv_add_slices_") + dataTypeName(GetDataType<T>::value));
     const Dim3 grid =
         s.tiles ? gridOfTiles(s.rows, s.columns, g.groups * s.count) : Dim3{limited(s.results, 65535), 1, 1};
     return bindTask([=](DeviceCtx *dev) {
       if (s.results == 0) return;
-      CudaLaunch::of(dev).run(kernel, grid, {cuda::kBlock, 1, 1}, 0, a);
+      if (units)
+        units->run(dev);
+      else
+        CudaLaunch::of(dev).run(kernel, grid, {cuda::kBlock, 1, 1}, 0, a);
       if (a.slices)
         CudaLaunch::of(dev).run(add, cuda::blocksFor(s.results), {cuda::kBlock, 1, 1}, 0,
                                 static_cast<const void *>(a.slices), a.out, s.results, s.count);
