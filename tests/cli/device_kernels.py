@@ -10,7 +10,7 @@ import numpy as np
 
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 KINDS = {"f32": ("kFloat", np.float32), "f64": ("kDouble", np.float64), "f16": ("kFloat16", np.float16), "i64": ("kInt64", np.int64), "u8": ("kUInt8", np.uint8),
-         "i8": ("kInt8", np.int8), "i32": ("kInt32", np.int32)}
+         "i8": ("kInt8", np.int8), "i32": ("kInt32", np.int32), "bool": ("kBool", np.bool_)}
 # Of the largest element of a result: sums of some hundred products of numbers around 1, rounded once.
 CLOSE = {"f32": 2e-6, "f64": 1e-14, "f16": 1e-3, "bf16": 8e-3}
 
@@ -364,6 +364,27 @@ class DeviceKernels(unittest.TestCase):
                 self.op("scaled_dot_product_attention_grad", {**args, "out": out, "log_sum": sums, "dout": self.tensor((3, 40, 140))},
                         ["dquery", "dkey", "dvalue", *(["dscores"] if mask else [])], attr("causal", causal))
                 self.compare(1e-5)
+
+    def test_attention_on_matrix_units(self):
+        """16-bit floats: more queries, keys and columns than a block takes, rows that see nothing, with and without accesses of 16 bytes."""
+        for kind in ("f16", "bf16"):
+            for n, m, d, dv in ((130, 150, 40, 136), (129, 70, 35, 21), (33, 64, 8, 16)):
+                for causal, mask in ((False, None), (True, None), (False, (2, 1, m)), (False, (n, m))):
+                    with self.subTest(kind=kind, n=n, causal=causal, mask=mask):
+                        self.ops, self.outputs, self.inputs = [], [], {}
+                        args = {"query": self.tensor((2, n, d), kind), "key": self.tensor((2, m, d), kind), "value": self.tensor((2, m, dv), kind)}
+                        if mask and len(mask) == 3:
+                            args["mask"] = self.tensor(mask, kind)
+                        elif mask: # of truth values; the first query sees no key
+                            seen = self.random.integers(0, 2, mask).astype(bool)
+                            seen[0] = False
+                            args["mask"] = self.tensor(mask, "bool", seen)
+                        is_blind = bool(mask) and len(mask) == 2  # its log_sum is minus infinity
+                        out, _ = self.op("scaled_dot_product_attention", args, ["out", "log_sum"], attr("causal", causal), keep=not is_blind)
+                        if is_blind:
+                            self.outputs.append("seen")
+                            self.ops.append(f'op {{ name: "seen" output_conf {{ in: "{out}" out: "out" }} }}')
+                        self.compare(CLOSE[kind])
 
 
 if __name__ == "__main__":

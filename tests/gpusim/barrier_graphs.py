@@ -49,6 +49,16 @@ def attention(backward):
     return g
 
 
+def attention_units():
+    """Two blocks of queries, three tiles of keys, of which the last one has one piece or two, two pieces of each row."""
+    g = Graph()
+    for kind in ("f16", "bf16"):
+        for keys in (150, 170):
+            given = {"query": g.tensor(kind, 1, 130, 40), "key": g.tensor(kind, 1, keys, 40), "value": g.tensor(kind, 1, keys, 136)}
+            g.one("scaled_dot_product_attention", given, ("out", "log_sum"))
+    return g
+
+
 def convolutions(kinds=FLOATS, sizes=((16, 9), (3, 2)), batch=1, side=5):
     """Two pieces of the sums of each product, in tiles and in sums of whole blocks."""
     g = Graph()
@@ -134,7 +144,7 @@ def parameters():
     return g
 
 
-GRAPHS = {"attention": lambda: attention(False), "attention_grad": lambda: attention(True), "convolutions": convolutions,
+GRAPHS = {"attention": lambda: attention(False), "attention_units": attention_units, "attention_grad": lambda: attention(True), "convolutions": convolutions,
           "convolution_units": lambda: convolution_units(("f16", "bf16")), "rounded_convolutions": lambda: convolution_units(("f32",)),
           "products": products, "rounded_products": rounded_products, "fused_convolution": fused_convolution, "recurrent": recurrent, "scattered_maxima": scattered_maxima, "parameters": parameters}
 

@@ -72,6 +72,11 @@ def convolution(last, channels=32):
     return add
 
 
+def attention(g, x):
+    q, k, v = (g.input(name, np.resize(x, (2, 128, 64))) for name in "qkv")
+    return g.op("op", "scaled_dot_product_attention", {"query": q, "key": k, "value": v}, ("out", "log_sum"))
+
+
 NORM = {"begin_norm_axis": "at_int64: 1", "begin_params_axis": "at_int64: 1", "epsilon": "at_double: 1e-5"}
 # name: (shape, adds the op to a graph)
 INSTANCES = {
@@ -108,6 +113,7 @@ SCATTERED = {"slice by steps": ((64, 512), unary("slice", start="at_list_int64 {
 
 # The matrix units' kernels of other ops, and those of f32.
 UNITS = {"convolution, channels last": ((64, 64), convolution(True)), "convolution, channels first": ((64, 64), convolution(False))}
+HALF = {**UNITS, "attention": ((64, 64), attention)}
 ROUNDED = {f"{name}, TF32": instance for name, instance in {**INSTANCES, **UNITS}.items() if "matmul" in name or name in UNITS}
 
 
@@ -130,7 +136,7 @@ def counters(instances=None, types=TYPES, *options):
 
 
 def all_counters():
-    return counters() | counters(UNITS, (np.float16,)) | counters(ROUNDED, (np.float32,), "--allow-tf32")
+    return counters() | counters(HALF, (np.float16,)) | counters(ROUNDED, (np.float32,), "--allow-tf32")
 
 
 def listed():

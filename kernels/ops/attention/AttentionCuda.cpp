@@ -1,6 +1,6 @@
 // scaled_dot_product_attention and its gradient on GPUs.
 // SPDX-License-Identifier: Apache-2.0
-#include "CudaLaunch.h"
+#include "CudaPrecision.h"
 #include "attention/AttentionArguments.h"
 #include "attention/AttentionShape.h"
 
@@ -52,11 +52,26 @@ cuda::CudaFunction kernelOf(KernelBindContext *ctx, const char *name) {
       .function(std::string(name) + "_" + dataTypeName(ctx->In("query").data_type()));
 }
 
+/// The matrix units take 128 queries at a time, of 16-bit floats; with few queries most of them would be idle.
+bool takesMatrixUnits(KernelBindContext *ctx, const AttentionArguments &a) {
+  constexpr int64_t kFewQueries = 32;
+  const DataType type = ctx->In("query").data_type();
+  return type != DataType::kFloat && a.n > kFewQueries &&
+         cuda::CudaPrecision::of(ctx->device_ctx()).takesMatrixUnits(type);
+}
+
 template <class> class AttentionCuda final : public BindingKernel {
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     AttentionArguments a = argumentsOf(ctx);
     a.to = ctx->Out("out").mut_raw_dptr();
     a.sums = ctx->Out("log_sum").mut_raw_dptr();
+    if (takesMatrixUnits(ctx, a)) {
+      const int64_t blocks = (a.n + 127) / 128 * ((a.dv + 127) / 128) * a.heads;
+      const Dim3 grid{static_cast<uint32_t>(std::clamp<int64_t>(blocks, 1, INT32_MAX)), 1, 1};
+      return bindTask([=, kernel = kernelOf(ctx, "attention_units")](DeviceCtx *dev) {
+        if (a.heads * a.n > 0) CudaLaunch::of(dev).run(kernel, grid, {cuda::kBlock, 1, 1}, 0, a);
+      });
+    }
     return bindTask([=, kernel = kernelOf(ctx, "attention")](DeviceCtx *dev) {
       if (a.heads * a.n > 0) CudaLaunch::of(dev).run(kernel, gridOf(a.n, a.dv, a.heads), {cuda::kBlock, 1, 1}, 0, a);
     });
