@@ -5,6 +5,7 @@
 #include "AttrBridge.h"
 #include "DeviceLoop.h"
 #include "Graph.h"
+#include "OpForms.h"
 
 #include <algorithm>
 
@@ -59,29 +60,41 @@ uint64_t workspaceOf(const OpInstance &instance, const user_op::KernelDef &kerne
   return bytes ? *bytes : 0;
 }
 
-/// What an op's kernel needs and offers on the device that it is for. In a graph for a GPU an op may have none there.
-void noteKernel(const OpInstance &instance, const Registry &registry, DeviceType device, OverwritePairs *overwrites,
-                uint64_t *workspace) {
-  const auto kernel = instance.selectKernel(registry, device);
-  if (!kernel) return;
-  *overwrites = instance.inplacePairs(**kernel);
-  *workspace = workspaceOf(instance, **kernel);
-}
+/// What the form of an op says of its loop.
+struct FormFacts {
+  LoopKey key; // without what the op itself says of its step and device
+  OverwritePairs overwrites;
+  uint64_t workspace = 0;
+  std::shared_ptr<const user_op::RowsLoop> rows;
+  std::shared_ptr<const user_op::MoveMap> moves;
+  bool needsCode = false; // for a GPU that has no kernel for it
+};
 
-/// What a graph's ops are looked up for.
+/// Beside its form: what else decides about an op's loop.
 struct LoopSearch {
   const Registry &registry;
   DeviceType device;
-  OverwritePairs *overwrites;
-  uint64_t *workspace;
-  std::shared_ptr<const user_op::RowsLoop> *rows;
-  std::shared_ptr<const user_op::MoveMap> *moves;
-  llvm::DenseSet<Operation *> *needsCode;
+  bool isFree;  // it has no effects, and no place by control
+  bool isAside; // on the CPU beside a GPU
+
+  LoopSearch(Operation *op, const Registry &all, DeviceType wanted)
+      : registry(all), device(wanted), isFree(isMemoryEffectFree(op)),
+        isAside(wanted == DeviceType::kGPU && isOnCpu(op)) {}
+  ir::OpForm formOf(ir::UserOp op) const {
+    return ir::OpForm(op, ir::OpForm::kResults, {static_cast<uintptr_t>(device), isFree, isAside});
+  }
 };
 
+/// What an op's kernel needs and offers on the device that it is for. In a graph for a GPU an op may have none there.
+void noteKernel(const OpInstance &instance, const LoopSearch &to, FormFacts *facts) {
+  const auto kernel = instance.selectKernel(to.registry, to.device);
+  if (!kernel) return;
+  if (to.isFree) facts->overwrites = instance.inplacePairs(**kernel);
+  facts->workspace = workspaceOf(instance, **kernel);
+}
+
 /// The op's loop by its kernel on the CPU, which says what may be joined on every device.
-LoopKey loopOf(ir::UserOp user, const OpInstance &instance, const LoopSearch &to) {
-  Operation *op = user;
+LoopKey findLoop(Operation *op, const OpInstance &instance, const LoopSearch &to, FormFacts *facts) {
   const auto kernel = instance.selectKernel(to.registry, DeviceType::kCPU);
   if (!kernel) return noLoop(FusionReason::kNoLoop);
   const Joinable loops = joinable(instance, **kernel);
@@ -89,47 +102,38 @@ LoopKey loopOf(ir::UserOp user, const OpInstance &instance, const LoopSearch &to
   const bool isOnDevice = to.device == DeviceType::kGPU;
   if (isOnDevice && (loops.rows || loops.moves || !mayJoinOnDevice(instance, **kernel)))
     return noLoop(FusionReason::kDeviceCode);
-  if (isOnDevice && !instance.selectKernel(to.registry, to.device)) to.needsCode->insert(op);
+  facts->needsCode = isOnDevice && !instance.selectKernel(to.registry, to.device);
   Value whole = op->getResult(0);
   if (loops.rows) {
     if (hasPiecesOfRows(op, loops.rows->size)) return noLoop(FusionReason::kNoLoop);
     const auto &inputs = loops.rows->inputs;
     const auto at = std::find(inputs.begin(), inputs.end(), user_op::RowPart::kRow) - inputs.begin();
     if (at == static_cast<std::ptrdiff_t>(inputs.size())) return noLoop(FusionReason::kNoLoop);
-    whole = user.getArgs()[static_cast<unsigned>(at)];
-    *to.rows = loops.rows;
+    whole = op->getOperand(static_cast<unsigned>(at));
+    facts->rows = loops.rows;
   }
   if (loops.moves && hasPieces(op)) return noLoop(FusionReason::kNoLoop);
-  *to.moves = loops.moves;
+  facts->moves = loops.moves;
   LoopKey key;
   key.moves = loops.moves != nullptr;
   key.shape =
       RankedTensorType::get(cast<RankedTensorType>(whole.getType()).getShape(), IndexType::get(op->getContext()));
   key.rowSize = loops.rows ? loops.rows->size : 0;
-  key.lag = op->getAttr(ir::kLagAttr);
-  key.stride = op->getAttr(ir::kStrideAttr);
-  if (!isOnDevice) key.device = user.getDeviceAttr(); // there all that is not the CPU's is the device's
   return key;
 }
 
-LoopKey keyOf(Operation *op, const LoopSearch &to) {
-  auto user = dyn_cast<ir::UserOp>(op);
-  const user_op::OpDef *def = user ? user.def() : nullptr;
-  if (!def) return noLoop(FusionReason::kNoLoop);
-  if (def->isView) return noLoop(FusionReason::kView);
-  const std::unique_ptr<OpInstance> instance = ir::toInstance(user, *def);
-  if (!isMemoryEffectFree(op)) {
-    OverwritePairs none;
-    if (instance) noteKernel(*instance, to.registry, to.device, &none, to.workspace);
-    return noLoop(FusionReason::kWrites);
-  }
-  for (Value v : op->getResults())
-    if (auto type = dyn_cast<RankedTensorType>(v.getType()); !type || !type.hasStaticShape())
-      return noLoop(FusionReason::kOpenShape);
-  if (!instance || op->getNumResults() == 0) return noLoop(FusionReason::kNoLoop);
-  noteKernel(*instance, to.registry, to.device, to.overwrites, to.workspace);
-  if (to.device == DeviceType::kGPU && isOnCpu(op)) return noLoop(FusionReason::kDevice);
-  return loopOf(user, *instance, to);
+FormFacts findFacts(ir::UserOp op, const user_op::OpDef &def, const LoopSearch &to) {
+  FormFacts facts;
+  const std::unique_ptr<OpInstance> instance = ir::toInstance(op, def);
+  const bool isOpen = llvm::any_of(op->getResultTypes(), [](Type t) {
+    const auto type = dyn_cast<RankedTensorType>(t);
+    return !type || !type.hasStaticShape();
+  });
+  facts.key = noLoop(!to.isFree ? FusionReason::kWrites : isOpen ? FusionReason::kOpenShape : FusionReason::kNoLoop);
+  if (!instance || (to.isFree && (isOpen || op->getNumResults() == 0))) return facts;
+  noteKernel(*instance, to, &facts);
+  if (to.isFree) facts.key = to.isAside ? noLoop(FusionReason::kDevice) : findLoop(op, *instance, to, &facts);
+  return facts;
 }
 
 } // namespace
@@ -162,28 +166,75 @@ LoopGraph::LoopGraph(Block &block, const Registry &registry, DeviceType device) 
       indexOf[&op] = static_cast<uint32_t>(ops.size());
       ops.push_back(&op);
     }
+  findNeighbours();
   overwrites.resize(ops.size());
   workspaces.resize(ops.size(), 0);
   rows.resize(ops.size());
   moves.resize(ops.size());
-  for (uint32_t op = 0; op < ops.size(); ++op)
-    keys.push_back(
-        keyOf(ops[op], {registry, device, &overwrites[op], &workspaces[op], &rows[op], &moves[op], &needsCode}));
-}
-
-void LoopGraph::tensors(const std::vector<uint32_t> &members, llvm::function_ref<bool(Operation *)> inside,
-                        llvm::SetVector<Value> *in, llvm::SetVector<Value> *out) const {
-  for (uint32_t m : members) {
-    for (Value v : ops[m]->getOperands())
-      if (!inside(v.getDefiningOp())) in->insert(v);
-    for (Value v : ops[m]->getResults())
-      if (llvm::any_of(v.getUsers(), [&](Operation *u) { return !inside(u); })) out->insert(v);
+  keys.resize(ops.size());
+  ir::ByForm<FormFacts> known;
+  for (uint32_t op = 0; op < ops.size(); ++op) {
+    auto user = dyn_cast<ir::UserOp>(ops[op]);
+    const user_op::OpDef *def = user ? user.def() : nullptr;
+    keys[op] = noLoop(def && def->isView ? FusionReason::kView : FusionReason::kNoLoop);
+    if (!def || def->isView) continue;
+    const LoopSearch to(user, registry, device);
+    const ir::OpForm form = to.formOf(user);
+    const bool isPiece = ops[op]->hasAttr(ir::kShardingAttr); // the form does not say of what
+    const FormFacts *facts = isPiece ? nullptr : known.find(form);
+    FormFacts own;
+    if (!facts) {
+      own = findFacts(user, *def, to);
+      facts = isPiece ? &own : &known.add(form, std::move(own));
+    }
+    keys[op] = facts->key;
+    overwrites[op] = facts->overwrites;
+    workspaces[op] = facts->workspace;
+    rows[op] = facts->rows;
+    moves[op] = facts->moves;
+    if (facts->needsCode) needsCode.insert(ops[op]);
+    if (!keys[op]) continue;
+    keys[op].lag = ops[op]->getAttr(ir::kLagAttr);
+    keys[op].stride = ops[op]->getAttr(ir::kStrideAttr);
+    // On a GPU all that is not the CPU's is the device's.
+    if (device != DeviceType::kGPU) keys[op].device = user.getDeviceAttr();
   }
 }
 
+void LoopGraph::findNeighbours() {
+  const auto place = [&](Operation *op) {
+    const auto it = indexOf.find(op);
+    return it == indexOf.end() ? kOutside : it->second;
+  };
+  uint32_t results = 0;
+  for (Operation *op : ops) {
+    for (Value v : op->getOperands()) makers_.add(place(v.getDefiningOp()));
+    makers_.close();
+    firstResult_.push_back(results);
+    for (Value v : op->getResults()) {
+      for (Operation *reader : v.getUsers()) readers_.add(place(reader));
+      readers_.close();
+      ++results;
+    }
+  }
+}
+
+bool LoopGraph::tensors(const std::vector<uint32_t> &members, llvm::function_ref<bool(uint32_t)> inside, ValueSet *in,
+                        ValueSet *out, size_t most) const {
+  for (uint32_t m : members) {
+    for (const auto [operand, maker] : llvm::zip(ops[m]->getOpOperands(), makers_[m]))
+      if (!inside(maker)) in->insert(operand.get());
+    for (Value v : ops[m]->getResults())
+      if (llvm::any_of(readers_[firstResult_[m] + cast<OpResult>(v).getResultNumber()],
+                       [&](uint32_t reader) { return !inside(reader); }))
+        out->insert(v);
+    if (in->size() + out->size() > most) return false;
+  }
+  return true;
+}
+
 std::optional<FusionReason> LoopGraph::unfitForRows(const LoopKey &key, const std::vector<uint32_t> &members,
-                                                    const llvm::SetVector<Value> &in,
-                                                    const llvm::SetVector<Value> &out) const {
+                                                    const ValueSet &in, const ValueSet &out) const {
   const int64_t total = key.shape.getNumElements(), count = total / key.rowSize;
   int64_t bytes = 0; // of a row
   for (const auto *values : {&in, &out})
@@ -195,8 +246,8 @@ std::optional<FusionReason> LoopGraph::unfitForRows(const LoopKey &key, const st
   return std::nullopt;
 }
 
-std::optional<FusionReason> LoopGraph::unfitForMoves(const RegionOutline &outline, const llvm::SetVector<Value> &in,
-                                                     const llvm::SetVector<Value> &out, MoveAccess *access) const {
+std::optional<FusionReason> LoopGraph::unfitForMoves(const RegionOutline &outline, const ValueSet &in,
+                                                     const ValueSet &out, MoveAccess *access) const {
   if (llvm::all_of(outline.steps, [](const RegionOutline::Step &s) { return s.moves; })) return FusionReason::kMoves;
   std::string why;
   if (!findMoveAccess(outline, access, &why)) return FusionReason::kAccess;
@@ -214,8 +265,7 @@ std::optional<FusionReason> LoopGraph::unfitForMoves(const RegionOutline &outlin
 }
 
 std::optional<FusionReason> LoopGraph::unfit(const LoopKey &key, const std::vector<uint32_t> &members,
-                                             const llvm::SetVector<Value> &in,
-                                             const llvm::SetVector<Value> &out) const {
+                                             const ValueSet &in, const ValueSet &out) const {
   if (key.rowSize == 0 && !key.moves) return std::nullopt;
   if (key.rowSize > 0)
     if (const auto why = unfitForRows(key, members, in, out)) return why;
@@ -273,7 +323,7 @@ int64_t LoopGraph::bytesRead(Value v, llvm::ArrayRef<uint32_t> readers) const {
   return std::min(moved, ir::bytesOf(v));
 }
 
-int64_t bytesOf(const llvm::SetVector<Value> &values) {
+int64_t bytesOf(const ValueSet &values) {
   int64_t bytes = 0;
   for (Value v : values) bytes += ir::bytesOf(v);
   return bytes;

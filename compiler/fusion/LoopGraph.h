@@ -29,33 +29,55 @@ struct LoopKey {
 /// The loop of the two together; without one, the reason.
 LoopKey together(const LoopKey &a, const LoopKey &b);
 
+/// Tensors, each once, in the order in which they were met: nearly always as many as a loop may have.
+using ValueSet = llvm::SmallSetVector<mlir::Value, 16>;
+
 struct LoopGraph {
   LoopGraph(mlir::Block &block, const Registry &registry, DeviceType device);
+
+  static constexpr uint32_t kOutside = UINT32_MAX; // in the place of an op: what is no task
 
   /// The op with a loop that makes a value.
   std::optional<uint32_t> loopThatMakes(mlir::Value v) const {
     auto it = indexOf.find(v.getDefiningOp());
     return it != indexOf.end() && keys[it->second] ? std::optional<uint32_t>(it->second) : std::nullopt;
   }
-  /// What a group reads from outside and what others read of it, each once.
-  void tensors(const std::vector<uint32_t> &members, llvm::function_ref<bool(mlir::Operation *)> inside,
-               llvm::SetVector<mlir::Value> *in, llvm::SetVector<mlir::Value> *out) const;
+  /// What a group reads from outside and what others read of it, each once. `inside` is asked of ops and of kOutside.
+  /// False where both together are more than `most`: then some of them are missing.
+  bool tensors(const std::vector<uint32_t> &members, llvm::function_ref<bool(uint32_t)> inside, ValueSet *in,
+               ValueSet *out, size_t most = SIZE_MAX) const;
   /// Why a loop over rows, or one that reads through ops that move elements, cannot compute a group, in its order, that
   /// reads `in` and gives others `out`.
-  std::optional<FusionReason> unfit(const LoopKey &key, const std::vector<uint32_t> &members,
-                                    const llvm::SetVector<mlir::Value> &in,
-                                    const llvm::SetVector<mlir::Value> &out) const;
+  std::optional<FusionReason> unfit(const LoopKey &key, const std::vector<uint32_t> &members, const ValueSet &in,
+                                    const ValueSet &out) const;
   /// Bytes of a tensor that `readers` read from outside: of what they move, that alone.
   int64_t bytesRead(mlir::Value v, llvm::ArrayRef<uint32_t> readers) const;
   bool isMove(uint32_t op) const { return moves[op] != nullptr; }
 
 private:
-  std::optional<FusionReason> unfitForRows(const LoopKey &key, const std::vector<uint32_t> &members,
-                                           const llvm::SetVector<mlir::Value> &in,
-                                           const llvm::SetVector<mlir::Value> &out) const;
+  void findNeighbours();
+  std::optional<FusionReason> unfitForRows(const LoopKey &key, const std::vector<uint32_t> &members, const ValueSet &in,
+                                           const ValueSet &out) const;
 
-  std::optional<FusionReason> unfitForMoves(const RegionOutline &outline, const llvm::SetVector<mlir::Value> &in,
-                                            const llvm::SetVector<mlir::Value> &out, MoveAccess *access) const;
+  std::optional<FusionReason> unfitForMoves(const RegionOutline &outline, const ValueSet &in, const ValueSet &out,
+                                            MoveAccess *access) const;
+
+  /// Lists of ops, one behind the other.
+  class Lists {
+  public:
+    void add(uint32_t op) { ops_.push_back(op); }
+    void close() { ends_.push_back(static_cast<uint32_t>(ops_.size())); }
+    llvm::ArrayRef<uint32_t> operator[](size_t list) const {
+      const uint32_t begin = list == 0 ? 0 : ends_[list - 1];
+      return llvm::ArrayRef(ops_).slice(begin, ends_[list] - begin);
+    }
+
+  private:
+    std::vector<uint32_t> ops_, ends_;
+  };
+  Lists makers_;                      // by op: of each of its operands
+  Lists readers_;                     // by result of all ops
+  std::vector<uint32_t> firstResult_; // by op
 
 public:
   std::vector<mlir::Operation *> ops;
@@ -68,7 +90,7 @@ public:
   llvm::DenseSet<mlir::Operation *> needsCode;                // without a kernel on the GPU: always in a region
 };
 
-int64_t bytesOf(const llvm::SetVector<mlir::Value> &values);
+int64_t bytesOf(const ValueSet &values);
 
 /// What became of the ops. `regions` are places in `joins`, those of one op left out or not; `refused` says of a
 /// producer and a reader why they were not joined when it was tried.

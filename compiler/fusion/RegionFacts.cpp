@@ -6,6 +6,7 @@
 #include "LoopGraph.h"
 #include "OpcDialect.h"
 
+#include <algorithm>
 #include <set>
 
 using namespace mlir;
@@ -15,16 +16,14 @@ namespace {
 
 FusionFacts::Region regionFact(const LoopGraph &g, const std::vector<uint32_t> &members) {
   FusionFacts::Region fact;
-  llvm::SmallPtrSet<Operation *, 16> inside;
-  for (uint32_t m : members) inside.insert(g.ops[m]);
-  llvm::SetVector<Value> in, out;
-  g.tensors(members, [&](Operation *op) { return inside.contains(op); }, &in, &out);
+  ValueSet in, out;
+  g.tensors(members, [&](uint32_t op) { return std::binary_search(members.begin(), members.end(), op); }, &in, &out);
   fact.bytesMoved = bytesOf(out);
   for (Value v : in) fact.bytesMoved += g.bytesRead(v, members);
   for (uint32_t m : members) {
     Operation *op = g.ops[m];
     fact.ops.push_back(ir::opName(op));
-    for (Value v : llvm::SetVector<Value>(op->operand_begin(), op->operand_end())) fact.bytesSaved += g.bytesRead(v, m);
+    for (Value v : ValueSet(op->operand_begin(), op->operand_end())) fact.bytesSaved += g.bytesRead(v, m);
     for (Value v : op->getResults()) fact.bytesSaved += ir::bytesOf(v);
   }
   fact.bytesSaved -= fact.bytesMoved;
@@ -55,7 +54,7 @@ void describeRegions(const LoopGraph &g, const std::vector<RegionJoin> &joins, c
       reasons[op].insert(g.keys[op].reason);
       continue;
     }
-    for (Value v : llvm::SetVector<Value>(g.ops[op]->operand_begin(), g.ops[op]->operand_end())) {
+    for (Value v : ValueSet(g.ops[op]->operand_begin(), g.ops[op]->operand_end())) {
       const auto p = g.loopThatMakes(v);
       if (!p || regionOf[*p] == regionOf[op]) continue;
       const FusionReason reason = reasonBetween(*p, op);

@@ -7,6 +7,8 @@
 
 #include "mlir/IR/IRMapping.h"
 
+#include <algorithm>
+
 using namespace mlir;
 
 namespace opc {
@@ -19,8 +21,8 @@ void fuse(LoopGraph *g, const std::vector<uint32_t> &members) {
     inside.insert(g->ops[m]);
     byRows |= g->rows[m] != nullptr;
   }
-  llvm::SetVector<Value> in, out;
-  g->tensors(members, [&](Operation *op) { return inside.contains(op); }, &in, &out);
+  ValueSet in, out;
+  g->tensors(members, [&](uint32_t op) { return std::binary_search(members.begin(), members.end(), op); }, &in, &out);
   Operation *last = g->ops[members.back()];
   OpBuilder b(last);
   ir::OpLocation place = ir::readLocation(last->getLoc());

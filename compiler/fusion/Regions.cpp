@@ -37,6 +37,15 @@ TaskGraph taskGraphOf(const LoopGraph &g, const std::vector<OpOrder> &orders) {
   return graph;
 }
 
+/// Whether there are two ops that one loop could compute.
+bool hasPair(const LoopGraph &g) {
+  for (uint32_t op = 0; op < g.ops.size(); ++op)
+    if (g.keys[op])
+      for (Value v : g.ops[op]->getOperands())
+        if (auto p = g.loopThatMakes(v); p && together(g.keys[*p], g.keys[op])) return true;
+  return false;
+}
+
 class RegionFormer {
 public:
   RegionFormer(ModuleOp module, const Registry &registry, DeviceType device, FusionFacts *facts)
@@ -44,7 +53,7 @@ public:
 
   LogicalResult run() {
     std::vector<uint32_t> regions;
-    if (hasPair()) {
+    if (hasPair(g_)) {
       if (failed(order())) return failure();
       for (uint32_t op = 0; op < ops_.size(); ++op)
         if (keys_[op]) join(op);
@@ -61,14 +70,6 @@ public:
   }
 
 private:
-  bool hasPair() const {
-    for (uint32_t op = 0; op < ops_.size(); ++op)
-      if (keys_[op])
-        for (Value v : ops_[op]->getOperands())
-          if (auto p = g_.loopThatMakes(v); p && together(keys_[*p], keys_[op])) return true;
-    return false;
-  }
-
   /// The edges of the graph, those of its data and those beside them, and an order that follows all of them.
   LogicalResult order() {
     auto orders = taskOrders(ops_);
@@ -139,13 +140,14 @@ private:
 
   const std::vector<uint32_t> &membersOf(uint32_t leader) const { return joins_[groups_[leader]].members; }
 
+  uint32_t leaderAt(uint32_t op) const { return op == LoopGraph::kOutside ? kGone : leader_[op]; }
   uint32_t leaderOf(Operation *op) const {
     auto it = indexOf_.find(op);
     return it == indexOf_.end() ? kGone : leader_[it->second];
   }
 
   /// Bytes of the activations among `in` that nobody but these ops reads: what ends when they have run.
-  int64_t dying(const llvm::SetVector<Value> &in, llvm::function_ref<bool(Operation *)> inside) const {
+  int64_t dying(const ValueSet &in, llvm::function_ref<bool(Operation *)> inside) const {
     int64_t bytes = 0;
     for (Value v : in)
       if (indexOf_.count(v.getDefiningOp()) && llvm::all_of(v.getUsers(), inside)) bytes += ir::bytesOf(v);
@@ -153,7 +155,7 @@ private:
   }
   /// Bytes of the activations among `in` that nobody else reads after position `at`: what lives longer if these ops run
   /// there.
-  int64_t kept(const llvm::SetVector<Value> &in, llvm::function_ref<bool(Operation *)> inside, size_t at) const {
+  int64_t kept(const ValueSet &in, llvm::function_ref<bool(Operation *)> inside, size_t at) const {
     int64_t bytes = 0;
     for (Value v : in) {
       auto isLater = [&](Operation *user) {
@@ -175,13 +177,12 @@ private:
     members.insert(members.end(), membersOf(b).begin(), membersOf(b).end());
     if (members.size() > kMaxSteps) return FusionReason::kOps;
     std::sort(members.begin(), members.end());
-    auto inside = [&](Operation *op) {
-      const uint32_t leader = leaderOf(op);
+    const auto inside = [&](uint32_t op) {
+      const uint32_t leader = leaderAt(op);
       return leader == a || leader == b;
     };
-    llvm::SetVector<Value> in, out;
-    g_.tensors(members, inside, &in, &out);
-    if (in.size() + out.size() > kMaxTensors) return FusionReason::kTensors;
+    ValueSet in, out;
+    if (!g_.tensors(members, inside, &in, &out, kMaxTensors)) return FusionReason::kTensors;
     if (const Refusal unfit = g_.unfit(key, members, in, out)) return unfit;
     // What stands between them: that which needs `a` comes after both, all else before.
     std::vector<uint32_t> after, ahead;
@@ -223,16 +224,19 @@ private:
   /// Whether no more memory is alive between the two than before: where `a` waits for what `b` needs besides, and where
   /// `b` runs before what reads `a`.
   bool keepsMemory(uint32_t a, uint32_t b, bool waits, bool hastens) const {
-    auto inA = [&](Operation *op) { return leaderOf(op) == a; };
-    auto inB = [&](Operation *op) { return leaderOf(op) == b; };
+    const auto tensors = [&](uint32_t group, ValueSet *in, ValueSet *out) {
+      g_.tensors(membersOf(group), [&](uint32_t op) { return leaderAt(op) == group; }, in, out);
+    };
     if (waits) {
-      llvm::SetVector<Value> in, out;
-      g_.tensors(membersOf(a), inA, &in, &out);
+      ValueSet in, out;
+      tensors(a, &in, &out);
+      const auto inA = [&](Operation *op) { return leaderOf(op) == a; };
       if (kept(in, inA, position_[b]) > bytesOf(out)) return false;
     }
     if (hastens) {
-      llvm::SetVector<Value> in, out;
-      g_.tensors(membersOf(b), inB, &in, &out);
+      ValueSet in, out;
+      tensors(b, &in, &out);
+      const auto inB = [&](Operation *op) { return leaderOf(op) == b; };
       if (dying(in, inB) < bytesOf(out)) return false;
     }
     return true;

@@ -15,6 +15,7 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 using namespace mlir;
 
@@ -243,12 +244,19 @@ private:
     return {type, location(i, std::move(rest)), nullptr};
   }
 
+  /// Many variables have few initializers.
+  ir::InitializerAttr initializerOf(const graph::InitializerConf &conf) {
+    const auto [known, isNew] = initializers_.try_emplace(conf.SerializeAsString());
+    if (isNew) known->second = toMlir(ctx_, conf);
+    return known->second;
+  }
+
   Source variableAt(uint32_t i, OperatorConf rest) {
     const graph::VariableOpConf &conf = graph_.nodes[i].conf->variable_conf();
     const std::string &name = graph_.nodes[i].conf->name();
     Type type = interfaceType(i, name, conf.has_shape(), conf.shape(),
                               conf.has_data_type() ? static_cast<DataType>(conf.data_type()) : defaultDtype());
-    ir::InitializerAttr initializer = toMlir(ctx_, conf.initializer());
+    const ir::InitializerAttr initializer = conf.has_initializer() ? initializerOf(conf.initializer()) : nullptr;
     graph::VariableOpConf own = conf;
     own.clear_out();
     own.clear_shape();
@@ -289,7 +297,8 @@ private:
   GraphNodes &graph_;
   OpBuilder builder_;
   StateHints hints_;
-  std::vector<Operation *> made_; // while the module is made
+  std::unordered_map<std::string, ir::InitializerAttr> initializers_; // by message
+  std::vector<Operation *> made_;                                     // while the module is made
   ModuleOp module_;
 };
 

@@ -5,6 +5,7 @@
 #include "EmitStatus.h"
 #include "Locations.h"
 #include "MutableInputs.h"
+#include "OpForms.h"
 #include "OpcDialect.h"
 #include "Passes.h"
 #include "TextParts.h"
@@ -51,10 +52,10 @@ LogicalResult checkWrites(ir::UserOp op, const OpInstance &instance) {
   return success();
 }
 
-/// Whether an op of the graph divides by a deviation to which it adds nothing.
-bool lacksEpsilon(ir::UserOp op, const OpInstance &instance) {
+/// Whether an op divides by a deviation to which it adds nothing.
+bool lacksEpsilon(const OpInstance &instance) {
   const auto found = instance.conf().attrs.find("epsilon");
-  if (op.getRole() != ir::Role::kForward || found == instance.conf().attrs.end()) return false;
+  if (found == instance.conf().attrs.end()) return false;
   const auto *single = found->second.get<float>();
   const auto *real = found->second.get<double>();
   return (single && *single == 0) || (real && *real == 0);
@@ -76,7 +77,9 @@ LogicalResult inferShapes(ModuleOp module, const Registry &registry) {
   bool failed = false;
   SmallVector<ir::UserOp> withoutEpsilon;
   MLIRContext *ctx = module.getContext();
-  // One instance at a time: at 100,000 ops keeping them all would cost more memory than inferring again.
+  // One instance at a time: at 100,000 ops keeping them all would cost more memory than inferring again. Of ops that
+  // are the same but for names the first is inferred.
+  ir::ByForm<SmallVector<Type, 2>> known;
   module.walk([&](Operation *op) {
     if (auto in = dyn_cast<ir::InputOp>(op)) {
       if (checkSource(op, "input", in.getName(), in.getOut().getType()).failed()) failed = true;
@@ -92,6 +95,11 @@ LogicalResult inferShapes(ModuleOp module, const Registry &registry) {
     if (!def) {
       failed = true;
       emitStatus(op, Status(StatusCode::kInvalidGraph, "OPC0201", "unknown op type '" + user.getOpType().str() + "'"));
+      return;
+    }
+    const ir::OpForm form(user, ir::OpForm::kOperands);
+    if (const auto *types = known.find(form)) {
+      for (auto [result, type] : llvm::zip(user.getOuts(), *types)) result.setType(type);
       return;
     }
     for (Value v : user.getArgs()) {
@@ -113,9 +121,11 @@ LogicalResult inferShapes(ModuleOp module, const Registry &registry) {
       return;
     }
     if (checkWrites(user, *instance).failed()) failed = true;
-    if (lacksEpsilon(user, *instance)) withoutEpsilon.push_back(user);
+    const bool isFinding = lacksEpsilon(*instance);
+    if (isFinding && user.getRole() == ir::Role::kForward) withoutEpsilon.push_back(user);
     for (auto [i, result] : llvm::enumerate(user.getOuts()))
       result.setType(ir::tensorType(ctx, instance->outputDescs()[i]));
+    if (!def->modifyInputs && !isFinding) known.add(form, llvm::to_vector<2>(user.getOuts().getTypes()));
   });
   warnOfEpsilon(withoutEpsilon);
   return success(!failed);

@@ -159,7 +159,11 @@ user_op::OpConf toOpConf(UserOp op) {
   op.forEachOutputArg([&](StringRef arg, ValueRange values) {
     std::vector<std::string> &tensors = conf.outputs.emplace_back(user_op::ArgBinding{arg.str(), {}}).tensors;
     tensors.reserve(values.size());
-    for (size_t i = 0; i < values.size(); ++i) tensors.push_back(conf.name + "/" + arg.str() + "_" + std::to_string(i));
+    for (size_t i = 0; i < values.size(); ++i) {
+      std::string &name = tensors.emplace_back();
+      name.reserve(conf.name.size() + arg.size() + 8);
+      name.append(conf.name).append("/").append(arg.data(), arg.size()).append("_").append(std::to_string(i));
+    }
   });
   for (NamedAttribute a : op.getOpAttrs()) // sorted, as the map is
     conf.attrs.emplace_hint(conf.attrs.end(), a.getName().str(), fromMlir(a.getValue()));

@@ -63,6 +63,16 @@ std::string opName(Operation *op) {
   return "";
 }
 
+namespace {
+/// The names that a location gives the op's results; null when it gives none.
+ArrayAttr tensorNames(Location loc) {
+  const auto name = dyn_cast<NameLoc>(loc);
+  const auto fused = name ? dyn_cast<FusedLoc>(name.getChildLoc()) : FusedLoc();
+  const auto extra = fused ? dyn_cast_if_present<DictionaryAttr>(fused.getMetadata()) : DictionaryAttr();
+  return extra ? extra.getAs<ArrayAttr>("tensors") : ArrayAttr();
+}
+} // namespace
+
 std::string tensorName(Value value) {
   if (auto inner = dyn_cast<BlockArgument>(value)) { // of a region: the tensor that it is given
     auto fused = dyn_cast<FusedOp>(inner.getOwner()->getParentOp());
@@ -72,18 +82,24 @@ std::string tensorName(Value value) {
   if (!result) return "";
   Operation *op = result.getOwner();
   const unsigned number = result.getResultNumber();
-  if (auto name = dyn_cast<NameLoc>(op->getLoc()))
-    if (isa<FusedLoc>(name.getChildLoc())) {
-      OpLocation parts = readLocation(op->getLoc());
-      if (number < parts.tensors.size()) return parts.tensors[number];
-    }
-  const std::string base = opName(op) + "/";
+  if (const ArrayAttr names = tensorNames(op->getLoc()); names && number < names.size())
+    return cast<StringAttr>(names[number]).str();
+  std::string name = opName(op);
   auto user = dyn_cast<UserOp>(op);
-  if (!user) return base + "out";
-  std::string name = base + "out_" + std::to_string(number);
-  user.forEachOutput([&](StringRef arg, int32_t index, Value v) {
-    if (v == value) name.replace(base.size(), name.npos, arg.str() + "_" + std::to_string(index));
-  });
+  if (!user) return name.append("/out");
+  StringRef arg = "out";
+  unsigned index = number, first = 0;
+  for (const auto [own, size] : llvm::zip(user.getOutputNames(), user.getOutputSizes())) {
+    const unsigned next = first + static_cast<unsigned>(std::max(size, 0));
+    if (number >= first && number < next) {
+      arg = cast<StringAttr>(own).getValue();
+      index = number - first;
+      break;
+    }
+    first = next;
+  }
+  name.reserve(name.size() + arg.size() + 8);
+  name.append("/").append(arg.data(), arg.size()).append("_").append(std::to_string(index));
   return name;
 }
 

@@ -8,7 +8,21 @@ using namespace mlir;
 
 namespace opc::ir {
 
-Result<std::shared_ptr<const Region>> toRegion(FusedOp op, const Registry &registry, DeviceType device) {
+static Result<StepFacts> stepFacts(const OpInstance &op, const Registry &registry, DeviceType device) {
+  StepFacts facts;
+  OPC_ASSIGN_OR_RETURN(facts.kernel, op.selectKernel(registry, DeviceType::kCPU));
+  facts.loops = joinable(op, *facts.kernel);
+  if (!facts.loops.may)
+    return Status(StatusCode::kUnsupported, "OPC0411", op.def().name + ": its kernel has no loop over elements");
+  if (device == DeviceType::kGPU && (facts.loops.rows || facts.loops.moves || !mayJoinOnDevice(op, *facts.kernel)))
+    return Status(StatusCode::kUnsupported, "OPC0411", op.def().name + ": regions on a GPU have no code for it");
+  return facts;
+}
+
+Result<std::shared_ptr<const Region>> toRegion(FusedOp op, const Registry &registry, DeviceType device,
+                                               KnownSteps *known) {
+  KnownSteps own;
+  if (!known) known = &own;
   Block &body = op.getBody().front();
   auto region = std::make_shared<Region>();
   llvm::DenseMap<Value, uint32_t> values;
@@ -23,15 +37,16 @@ Result<std::shared_ptr<const Region>> toRegion(FusedOp op, const Registry &regis
     if (!instance)
       return Status(StatusCode::kUnsupported, "OPC0411", "no kernel computes an opc.fused with such a body");
     RegionStep step{std::move(*instance), nullptr, {}};
-    OPC_ASSIGN_OR_RETURN(step.kernel, step.op.selectKernel(registry, DeviceType::kCPU));
-    Joinable loops = joinable(step.op, *step.kernel);
-    if (!loops.may)
-      return Status(StatusCode::kUnsupported, "OPC0411", def->name + ": its kernel has no loop over elements");
-    if (device == DeviceType::kGPU && (loops.rows || loops.moves || !mayJoinOnDevice(step.op, *step.kernel)))
-      return Status(StatusCode::kUnsupported, "OPC0411", def->name + ": regions on a GPU have no code for it");
+    const OpForm form(user, OpForm::kResults, {static_cast<uintptr_t>(device)});
+    const StepFacts *facts = known->find(form);
+    if (!facts) {
+      OPC_ASSIGN_OR_RETURN(StepFacts found, stepFacts(step.op, registry, device));
+      facts = &known->add(form, std::move(found));
+    }
+    step.kernel = facts->kernel;
+    step.rows = facts->loops.rows;
+    step.moves = facts->loops.moves;
     for (Value v : user.getArgs()) step.args.push_back(values.lookup(v));
-    step.rows = std::move(loops.rows);
-    step.moves = std::move(loops.moves);
     for (auto [i, v] : llvm::enumerate(user.getOuts())) values[v] = static_cast<uint32_t>(region->values() + i);
     region->add(std::move(step));
   }

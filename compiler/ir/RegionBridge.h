@@ -3,16 +3,24 @@
 #pragma once
 
 #include "Batch.h"
-#include "OpcDialect.h"
+#include "OpForms.h"
 #include "Region.h"
 
 #include <memory>
 
 namespace opc::ir {
 
+/// The kernels of steps, and what they go over, of ops that toRegion has seen.
+struct StepFacts {
+  const user_op::KernelDef *kernel = nullptr;
+  Joinable loops;
+};
+using KnownSteps = ByForm<StepFacts>;
+
 /// What the op computes, with the kernels of the CPU, which have the loops; `device` says whether it is for a GPU.
 /// Errors: those of an op without a kernel, or without code for a GPU, and OPC0816 for a body that is no region.
-Result<std::shared_ptr<const Region>> toRegion(FusedOp op, const Registry &registry, DeviceType device);
+Result<std::shared_ptr<const Region>> toRegion(FusedOp op, const Registry &registry, DeviceType device,
+                                               KnownSteps *known = nullptr);
 
 /// The kind of an opc.fused that is a batch of updates.
 constexpr char kUpdatesKind[] = "updates";

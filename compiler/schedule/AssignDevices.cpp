@@ -8,6 +8,7 @@
 #include "Graph.h"
 #include "Locations.h"
 #include "MutableInputs.h"
+#include "OpForms.h"
 #include "Passes.h"
 #include "UserOpBuilder.h"
 
@@ -65,9 +66,14 @@ private:
   void place(ir::UserOp op) {
     const user_op::OpDef *def = op.def();
     if (!fallback_ || !def || op.getDeviceAttr()) return;
-    const std::unique_ptr<OpInstance> instance = ir::toInstance(op, *def);
-    if (!instance || instance->selectKernel(registry_, DeviceType::kGPU)) return;
-    if (instance->selectKernel(registry_, DeviceType::kCPU)) placeOnCpu(op);
+    const ir::OpForm form(op, ir::OpForm::kResults);
+    const bool *falls = fallsBack_.find(form);
+    if (!falls) {
+      const std::unique_ptr<OpInstance> instance = ir::toInstance(op, *def);
+      const auto has = [&](DeviceType device) { return bool(instance->selectKernel(registry_, device)); };
+      falls = &fallsBack_.add(form, instance && !has(DeviceType::kGPU) && has(DeviceType::kCPU));
+    }
+    if (*falls) placeOnCpu(op);
   }
 
   /// What a view shows stays where it is, unless the device reads it.
@@ -156,6 +162,7 @@ private:
   Block &block_;
   const Registry &registry_;
   const bool fallback_;
+  ir::ByForm<bool> fallsBack_;
   OpBuilder builder_;
   llvm::DenseMap<Value, Operation *> writers_;
   llvm::DenseMap<Value, bool> side_; // whether it lies on the CPU

@@ -5,9 +5,9 @@
 #include "EmitStatus.h"
 #include "Graph.h"
 #include "Locations.h"
-#include "MutableInputs.h"
 #include "RegionBridge.h"
 #include "Schedule.h"
+#include "TaskFacts.h"
 
 using namespace mlir;
 
@@ -18,8 +18,8 @@ class Planner {
 public:
   Planner(const Registry &registry, DeviceType device, ExecutionSchedule *out, bool inPlace, int64_t microBatches,
           const SizeFacts *sizes)
-      : registry_(registry), device_(device), out_(out), inPlace_(inPlace), microBatches_(microBatches), sizes_(sizes) {
-  }
+      : registry_(registry), device_(device), out_(out), inPlace_(inPlace), microBatches_(microBatches), sizes_(sizes),
+        knownTasks_(registry) {}
 
   LogicalResult run(ModuleOp module) {
     Block &block = graphBlock(module);
@@ -220,7 +220,7 @@ private:
       out_->tasks.push_back(std::move(task));
       return;
     }
-    auto region = ir::toRegion(op, registry_, device_);
+    auto region = ir::toRegion(op, registry_, device_, &knownSteps_);
     if (!region) {
       failed_ = true;
       emitStatus(op, region.status());
@@ -236,56 +236,36 @@ private:
 
   void addTask(ir::UserOp op) {
     const user_op::OpDef &def = *op.def();
-    auto instance = ir::toInstance(op, def);
     ScheduledTask task;
     task.op = op;
-    if (def.modifyInputs) {
-      task.hidden = mutableInputs(*instance);
-      for (size_t i = 0; i < task.hidden.size(); ++i)
-        task.hidden[i] = task.hidden[i] && mayStayUnwritten(*instance, i) &&
-                         !op.getArgs()[static_cast<unsigned>(i)].getDefiningOp<ir::VariableOp>();
-    }
     task.stream = streamOf(op);
-    auto kernel = instance->selectKernel(registry_, sides_->kernelsOf(op));
-    if (!kernel) {
-      failed_ = true;
-      emitStatus(op, withWayOut(kernel.status(), *instance, sides_->kernelsOf(op)));
-      return;
-    }
-    task.kernel = *kernel;
-    auto tmp = instance->tmpSize(**kernel);
-    if (!tmp) {
-      failed_ = true;
-      emitStatus(op, tmp.status());
-      return;
-    }
+    const TaskFacts *facts = knownTasks_.of(op, sides_->kernelsOf(op));
+    if (!facts) failed_ = true;
     if (failed_) return; // offsets no longer matter, only further errors
-    if (sizes_) *tmp = std::max(*tmp, sizes_->workspace.lookup(op));
+    task.kernel = facts->kernel;
+    task.hidden = facts->hidden;
+    for (size_t i = 0; i < task.hidden.size(); ++i)
+      task.hidden[i] = task.hidden[i] && !op.getArgs()[static_cast<unsigned>(i)].getDefiningOp<ir::VariableOp>();
+    uint64_t tmp = facts->workspace;
+    if (sizes_) tmp = std::max(tmp, sizes_->workspace.lookup(op));
     const uint32_t now = static_cast<uint32_t>(out_->tasks.size());
     if (def.isView && !op.getArgs().empty() && op.getOuts().size() == 1) {
       share(op.getOuts()[0], out_->bufferOf.lookup(op.getArgs()[0]));
     } else {
-      placeResults(op, sizes_ ? sizes_->inPlace.lookup(op) : instance->inplacePairs(**kernel));
+      placeResults(op, sizes_ ? sizes_->inPlace.lookup(op) : facts->inPlace);
     }
-    if (*tmp > 0) {
+    if (tmp > 0) {
       ScheduledBuffer w;
       w.name = ir::opName(op) + "/tmp_buffer";
       w.kind = BufferKind::kWorkspace;
       w.arena = arenaOf(isOnCpu(op));
-      w.plan.bytes = *tmp;
+      w.plan.bytes = tmp;
       w.plan.first = w.plan.last = now;
       out_->buffers.push_back(std::move(w));
       task.workspace = static_cast<int>(out_->buffers.size() - 1);
     }
     out_->tasks.push_back(task);
     touch(op, task.stream);
-  }
-
-  /// Where the CPU has a kernel, it may have the op.
-  Status withWayOut(Status status, const OpInstance &instance, DeviceType wanted) const {
-    if (wanted == DeviceType::kCPU || !instance.selectKernel(registry_, DeviceType::kCPU)) return status;
-    const std::string help = status.help();
-    return std::move(status).withHelp("--allow-cpu-fallback runs it on the CPU" + (help.empty() ? "" : "\n" + help));
   }
 
   const Registry &registry_;
@@ -298,6 +278,8 @@ private:
   uint32_t taskCount_ = 0;
   std::optional<DeviceSides> sides_;
   std::vector<bool> usedAside_; // buffers that a stream beside the computation's uses
+  KnownTasks knownTasks_;
+  ir::KnownSteps knownSteps_;
   bool failed_ = false;
 };
 

@@ -105,6 +105,7 @@ GraphDraft::Visit::~Visit() {
 }
 
 Term GraphDraft::input(const std::string &name, const user_op::TensorDesc &desc) {
+  sources_.insert(name);
   DraftOp op{OpKind::kInput, {}, {}, {desc}, {}, {}, false, places_.size() - 1};
   op.conf.name = name;
   ops_.push_back(std::move(op));
@@ -112,6 +113,7 @@ Term GraphDraft::input(const std::string &name, const user_op::TensorDesc &desc)
 }
 
 Term GraphDraft::variable(const std::string &name, StoredTensor value, bool trainable) {
+  sources_.insert(name);
   DraftOp op{OpKind::kVariable, {}, {}, {value.desc}, {}, value, trainable, places_.size() - 1};
   op.conf.name = name;
   ops_.push_back(std::move(op));
@@ -129,7 +131,7 @@ Term GraphDraft::untrained(const Term &term) {
   DraftOp op = ops_[static_cast<size_t>(term->op)];
   op.trainable = false, op.trainedOne = term->op, op.beside = op.conf.name;
   do op.beside += ".state";
-  while (std::any_of(ops_.begin(), ops_.end(), [&](const DraftOp &o) { return o.conf.name == op.beside; }));
+  while (sources_.count(op.beside));
   auto made = std::make_shared<Operand>(*term);
   made->op = static_cast<int>(ops_.size());
   ops_.push_back(std::move(op));

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace opc::onnx {
@@ -202,6 +203,7 @@ private:
   bool readsBounds_ = false;
   std::vector<DraftOp> ops_;
   std::unordered_map<int, Term> untrained_; // by the trained variable's op
+  std::unordered_set<std::string> sources_; // names of inputs and variables
   std::vector<std::string> places_ = {""}, names_ = {""};
 };
 
