@@ -20,7 +20,7 @@ using namespace mlir;
 namespace opc {
 namespace {
 
-std::string baseName(const std::string &path) { return path.substr(path.rfind('/') + 1); }
+StringRef baseName(StringRef path) { return path.substr(path.rfind('/') + 1); }
 
 plan::Register::Kind registerKind(BufferKind kind) {
   switch (kind) {
@@ -31,6 +31,36 @@ plan::Register::Kind registerKind(BufferKind kind) {
   case BufferKind::kActivation: break;
   }
   return plan::Register::ACTIVATION;
+}
+
+/// Of what ir::readLocation() reads the parts that a plan has, without a copy. `range` is null where nobody knows.
+struct Place {
+  FileLineColRange range;
+  StringRef pythonLoc;
+};
+Place placeOf(Location loc) {
+  Place place;
+  if (auto name = dyn_cast<NameLoc>(loc)) loc = name.getChildLoc();
+  if (auto fused = dyn_cast<FusedLoc>(loc)) {
+    if (auto extra = dyn_cast_if_present<DictionaryAttr>(fused.getMetadata()))
+      if (auto a = extra.getAs<StringAttr>("loc")) place.pythonLoc = a.getValue();
+    const auto range = llvm::find_if(fused.getLocations(), [](Location l) { return isa<FileLineColRange>(l); });
+    if (range != fused.getLocations().end()) loc = *range;
+  }
+  place.range = dyn_cast<FileLineColRange>(loc);
+  return place;
+}
+
+void location(Operation *op, plan::Location *out) {
+  const Place l = placeOf(op->getLoc());
+  const StringRef place = l.pythonLoc; // of a model, and of text made of one: "model.onnx: node 17 ..."
+  if (const size_t node = place.find(": node "); node != StringRef::npos)
+    return out->set_file(baseName(place.substr(0, node)).str() + place.substr(node).str());
+  if (!l.range || l.range.getStartLine() == 0) return;
+  const StringRef file = baseName(l.range.getFilename());
+  out->set_file(file.str());
+  out->set_line(l.range.getStartLine());
+  out->set_column(l.range.getStartColumn());
 }
 
 class Emitter {
@@ -168,23 +198,12 @@ private:
     for (int64_t d : from.getDims()) to->add_dim(d);
   }
 
-  void location(Operation *op, plan::Location *out) {
-    const ir::OpLocation l = ir::readLocation(op->getLoc());
-    const std::string &place = l.pythonLoc; // of a model, and of text made of one: "model.onnx: node 17 ..."
-    if (const size_t node = place.find(": node "); node != std::string::npos)
-      return out->set_file(baseName(place.substr(0, node)) + place.substr(node));
-    if (l.line == 0) return;
-    out->set_file(baseName(l.file));
-    out->set_line(l.line);
-    out->set_column(l.column);
-  }
-
   void variable(ir::VariableOp op) {
     auto *v = plan_->mutable_interface()->add_variable();
     v->set_name(op.getName().str());
     v->set_tensor(tensor(op.getOut()));
     v->set_trainable(op.getTrainable());
-    if (auto initializer = op.getInitializerAttr()) toProto(initializer, v->mutable_initializer());
+    if (auto initializer = op.getInitializerAttr()) v->mutable_initializer()->CopyFrom(messageOf(initializer));
     v->set_has_seed(op.getSeed().has_value());
     v->set_random_seed(static_cast<int64_t>(op.getSeed().value_or(0)));
     location(op, v->mutable_location());
@@ -197,6 +216,13 @@ private:
     if (value->second->desc == whole) v->set_data(std::string(value->second->bytes));
     letGo(*value->second);
     values_->erase(value);
+  }
+
+  /// Many variables have few initializers.
+  const graph::InitializerConf &messageOf(ir::InitializerAttr initializer) {
+    const auto [known, isNew] = initializers_.try_emplace(initializer);
+    if (isNew) toProto(initializer, &known->second);
+    return known->second;
   }
 
   void argument(StringRef name, ValueRange values, plan::Argument *out) {
@@ -332,6 +358,7 @@ private:
   plan::Plan *whole_ = nullptr;
   const ControlPlans *graphs_ = nullptr;
   llvm::DenseMap<Value, uint32_t> tensors_;
+  llvm::DenseMap<Attribute, graph::InitializerConf> initializers_;
 };
 
 } // namespace
@@ -368,7 +395,7 @@ std::string emitPlan(ModuleOp module, const ExecutionSchedule &schedule, const s
   google::protobuf::Arena arena; // messages without number, which go at once
   plan::Plan &plan = *google::protobuf::Arena::CreateMessage<plan::Plan>(&arena);
   plan.set_producer("opc " OPC_VERSION_STRING);
-  plan.set_graph(baseName(graphName));
+  plan.set_graph(baseName(graphName).str());
   auto left = pointersTo(values);
   Emitter emitter(schedule, &plan, &left, sizes);
   emitter.addNative(native, &plan);
@@ -383,7 +410,7 @@ std::string emitPlan(ArrayRef<RankPart> parts, ArrayRef<uint32_t> partOfRank, Ar
   google::protobuf::Arena arena;
   plan::Plan &plan = *google::protobuf::Arena::CreateMessage<plan::Plan>(&arena);
   plan.set_producer("opc " OPC_VERSION_STRING);
-  plan.set_graph(baseName(graphName));
+  plan.set_graph(baseName(graphName).str());
   for (const Placement &p : placements) {
     auto *message = plan.add_placement();
     for (int64_t d : p.dims) message->add_dim(d);

@@ -92,6 +92,15 @@ private:
     return ir::JobAttr::get(ctx_, builder_.getStringAttr(trainConf), builder_.getStringAttr(text));
   }
 
+  /// A short text of what many ops have alike.
+  const std::string &confText(const OperatorConf &rest) {
+    constexpr size_t kMost = 1024;
+    if (confTexts_.size() >= kMost) confTexts_.clear();
+    const auto [known, isNew] = confTexts_.try_emplace(rest.SerializeAsString());
+    if (isNew) known->second = shortText(rest);
+    return known->second;
+  }
+
   /// The op's place. `rest` is what of its conf only the writer of a graph needs.
   Location location(uint32_t i, OperatorConf rest) {
     const Node &node = graph_.nodes[i];
@@ -102,7 +111,7 @@ private:
     l.file = graph_.file.name;
     l.line = r.line, l.column = r.column, l.endLine = r.endLine, l.endColumn = r.endColumn;
     l.pythonLoc = conf.loc();
-    if (isSet(rest)) l.conf = shortText(rest);
+    if (isSet(rest)) l.conf = confText(rest);
     size_t flat = 0;
     bool custom = false;
     for (const auto &b : node.user.outputs)
@@ -251,12 +260,21 @@ private:
     return known->second;
   }
 
+  /// Whether the conf says what makes it a variable and nothing that only the writer of a graph needs.
+  static bool isPlain(const graph::VariableOpConf &conf) {
+    return !conf.has_tick() && !conf.has_initialize_with_snapshot() && !conf.has_model_name() &&
+           !conf.has_split_axis() && !conf.has_regularizer() && !(conf.has_trainable() && conf.trainable()) &&
+           conf.nd_sbp().empty();
+  }
+
   Source variableAt(uint32_t i, OperatorConf rest) {
     const graph::VariableOpConf &conf = graph_.nodes[i].conf->variable_conf();
     const std::string &name = graph_.nodes[i].conf->name();
     Type type = interfaceType(i, name, conf.has_shape(), conf.shape(),
                               conf.has_data_type() ? static_cast<DataType>(conf.data_type()) : defaultDtype());
     const ir::InitializerAttr initializer = conf.has_initializer() ? initializerOf(conf.initializer()) : nullptr;
+    if (isPlain(conf) && !isa<ir::UnresolvedType>(type) && (initializer || !conf.has_initializer()))
+      return {type, location(i, std::move(rest)), initializer};
     graph::VariableOpConf own = conf;
     own.clear_out();
     own.clear_shape();
@@ -298,6 +316,7 @@ private:
   OpBuilder builder_;
   StateHints hints_;
   std::unordered_map<std::string, ir::InitializerAttr> initializers_; // by message
+  std::unordered_map<std::string, std::string> confTexts_;            // by message
   std::vector<Operation *> made_;                                     // while the module is made
   ModuleOp module_;
 };

@@ -5,6 +5,7 @@
 #include <google/protobuf/descriptor.pb.h>
 #include <google/protobuf/io/coded_stream.h>
 
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <limits>
@@ -22,9 +23,23 @@ constexpr int kMaxNesting = 90;
 /// So much of the binary form is parsed at once: it stays in the cache.
 constexpr size_t kPartBytes = 64 << 10;
 
-bool isBlank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\v' || c == '\f'; }
-bool isDigit(char c) { return c >= '0' && c <= '9'; }
-bool isWord(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || isDigit(c); }
+bool isBlank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+constexpr bool isDigit(char c) { return c >= '0' && c <= '9'; }
+
+/// For each character whether it is of a kind.
+using Kind = std::array<bool, 256>;
+template <class F> constexpr Kind kindOf(F is) {
+  Kind kind{};
+  for (int c = 0; c < 256; ++c) kind[static_cast<size_t>(c)] = is(static_cast<char>(c));
+  return kind;
+}
+constexpr Kind kWord =
+    kindOf([](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || isDigit(c); });
+/// Of strings: what stands for itself wherever it is.
+constexpr Kind kPlain =
+    kindOf([](char c) { return c != '"' && c != '\'' && c != '\\' && static_cast<signed char>(c) >= ' '; });
+bool is(const Kind &kind, char c) { return kind[static_cast<unsigned char>(c)]; }
+bool isWord(char c) { return is(kWord, c); }
 
 /// What the reader asks of a message's type.
 struct Table {
@@ -34,12 +49,17 @@ struct Table {
     uint32_t tag;  // in binary form
     uint64_t once; // the bit of what a message has at most once: a field, or all of a oneof; 0 if repeated
     Table *table;  // of messages, made when one is met
+    Entry *next;   // what followed it the last time
   };
   std::vector<Entry> entries;
+  Entry *first = nullptr; // what a message began with the last time
 
-  Entry *find(std::string_view name) {
+  /// The field of a name; `last` is the one before it, if any. Messages of a type have much the same fields.
+  Entry *find(std::string_view name, Entry *last) {
+    Entry *&guess = last ? last->next : first;
+    if (guess && guess->name == name) return guess;
     for (Entry &e : entries)
-      if (e.name == name) return &e;
+      if (e.name == name) return guess = &e;
     return nullptr;
   }
 };
@@ -83,7 +103,7 @@ private:
       const int wire = wireType(f->type());
       if (wire < 0 || once >= 64 || f->options().deprecated() || f->is_map()) continue; // protobuf's parser knows them
       table.entries.push_back({f->name(), f, static_cast<uint32_t>(f->number() << 3 | wire),
-                               f->is_repeated() ? 0 : uint64_t{1} << once, nullptr});
+                               f->is_repeated() ? 0 : uint64_t{1} << once, nullptr, nullptr});
     }
     return table;
   }
@@ -104,12 +124,13 @@ private:
 
   /// The fields of a message up to its closing brace, or of the whole text.
   bool fields(Table &table, char closing, int depth) {
+    Table::Entry *entry = nullptr;
     for (uint64_t seen = 0;;) {
       skipBlanks();
       if (at_ == end_) return closing == '\0';
       if (takes(closing)) return closing != '\0';
       const char *from = at_;
-      Table::Entry *entry = table.find(word());
+      entry = table.find(word(), entry);
       if (!entry || (entry->once & seen)) return false;
       seen |= entry->once;
       if (!value(entry, depth)) return false;
@@ -163,7 +184,9 @@ private:
     const size_t lengthAt = wire_.size();
     wire_.push_back(0);
     for (const char *from = at_; at_ != end_; ++at_) {
-      if (*at_ != quote && *at_ != '\\' && static_cast<signed char>(*at_) >= ' ') continue;
+      while (at_ != end_ && is(kPlain, *at_)) ++at_;
+      if (at_ == end_) break;
+      if (*at_ == (quote ^ '"' ^ '\'')) continue; // the other quote
       wire_.append(from, at_);
       if (*at_ == quote) break;
       if (*at_ != '\\' || ++at_ == end_) return false;
@@ -232,7 +255,10 @@ private:
   void putLength(size_t lengthAt) {
     char bytes[10];
     const size_t n = encode(wire_.size() - lengthAt - 1, bytes);
-    wire_.replace(lengthAt, 1, bytes, n);
+    if (n == 1)
+      wire_[lengthAt] = bytes[0];
+    else
+      wire_.replace(lengthAt, 1, bytes, n);
   }
 
   /// Parses what has been written.

@@ -58,9 +58,9 @@ namespace opc {
 namespace {
 
 size_t countOps(ModuleOp module) {
-  size_t n = 0;
-  for (Operation &op : graphBlock(module)) n += !op.hasTrait<OpTrait::IsTerminator>();
-  return n;
+  Block &block = graphBlock(module);
+  const bool ends = !block.empty() && block.back().hasTrait<OpTrait::IsTerminator>();
+  return block.getOperations().size() - ends;
 }
 
 /// What ends a program of LLVM's ends one compilation of opc's.

@@ -17,9 +17,10 @@ namespace {
 uint64_t byteSize(Value v) { return alignBuffer(std::max<uint64_t>(1, static_cast<uint64_t>(ir::bytesOf(v)))); }
 
 /// The pairs that hold for buffers: no other operand may look into what is overwritten, unless it is offered as well.
-std::vector<std::pair<uint32_t, uint32_t>> overwrittenBuffers(Operation *op, const OverwritePairs &pairs,
-                                                              const llvm::DenseMap<Value, uint32_t> &bufferOf) {
-  std::vector<std::pair<uint32_t, uint32_t>> buffers;
+using BufferPairs = llvm::SmallVector<std::pair<uint32_t, uint32_t>, 2>;
+BufferPairs overwrittenBuffers(Operation *op, const OverwritePairs &pairs,
+                               const llvm::DenseMap<Value, uint32_t> &bufferOf) {
+  BufferPairs buffers;
   for (const auto &[o, i] : pairs) {
     Value in = op->getOperand(static_cast<unsigned>(i));
     const uint32_t buffer = bufferOf.lookup(in);
@@ -161,10 +162,10 @@ Candidate depthFirst(const TaskGraph &g, uint64_t limit) {
   return {std::move(order), life.most()};
 }
 
-/// What tasks read, make and overwrite while a graph of them is made.
+/// What tasks read, make and overwrite while a graph of them is made: of most so little that it needs no heap.
 struct TaskLists {
-  std::vector<uint32_t> reads, makes, after;
-  TaskGraph::Pairs overwrites;
+  llvm::SmallVector<uint32_t, 2> reads, makes, after;
+  BufferPairs overwrites;
 };
 
 /// The tasks' lists, one behind the other.
@@ -200,12 +201,18 @@ TaskGraph makeTaskGraph(const std::vector<Operation *> &ops, const std::vector<O
   bufferOf.reserve(static_cast<unsigned>(ops.size()));
   llvm::DenseMap<Operation *, uint32_t> taskOf;
   taskOf.reserve(static_cast<unsigned>(ops.size()));
-  auto newBuffer = [&](Value v, bool keep) {
-    bufferOf[v] = static_cast<uint32_t>(g.buffers.size());
+  const auto isOutput = [](Value v) {
+    return llvm::any_of(v.getUsers(), [](Operation *user) { return isa<ir::OutputOp>(user); });
+  };
+  auto newBuffer = [&](Value v, bool isSource) {
+    const auto buffer = static_cast<uint32_t>(g.buffers.size());
+    bufferOf[v] = buffer;
+    const bool keep = isSource || isOutput(v);
     auto type = dyn_cast<RankedTensorType>(v.getType());
     g.buffers.push_back(
         {byteSize(v), keep, static_cast<uint64_t>(ir::bytesOf(v)), type ? type.getShape() : ArrayRef<int64_t>()});
     g.readers.push_back(0);
+    return buffer;
   };
   for (uint32_t t = 0; t < ops.size(); ++t) {
     Operation *op = ops[t];
@@ -213,8 +220,8 @@ TaskGraph makeTaskGraph(const std::vector<Operation *> &ops, const std::vector<O
     TaskLists &task = lists[t];
     llvm::SmallDenseSet<Operation *, 4> producers;
     for (Value v : op->getOperands()) {
-      if (!bufferOf.count(v)) newBuffer(v, true); // a source
-      const uint32_t b = bufferOf[v];
+      const auto known = bufferOf.find(v);
+      const uint32_t b = known != bufferOf.end() ? known->second : newBuffer(v, true);
       if (!llvm::is_contained(task.reads, b)) {
         task.reads.push_back(b);
         ++g.readers[b];
@@ -228,22 +235,18 @@ TaskGraph makeTaskGraph(const std::vector<Operation *> &ops, const std::vector<O
     }
     const user_op::OpDef *def = ir::definitionOf(op);
     if (def && def->isView && op->getNumOperands() != 0 && op->getNumResults() == 1) {
-      bufferOf[op->getResult(0)] = bufferOf[op->getOperand(0)];
+      const uint32_t viewed = bufferOf.lookup(op->getOperand(0));
+      bufferOf[op->getResult(0)] = viewed;
+      g.buffers[viewed].keep |= isOutput(op->getResult(0));
       continue;
     }
-    for (Value v : op->getResults()) {
-      newBuffer(v, false);
-      task.makes.push_back(bufferOf[v]);
-    }
+    for (Value v : op->getResults()) task.makes.push_back(newBuffer(v, false));
     if (overwrites) task.overwrites = overwrittenBuffers(op, overwrites(t), bufferOf);
   }
   for (const auto &[before, after] : orders) {
     lists[before].after.push_back(after);
     ++g.tasks[after].pending;
   }
-  for (const auto &[value, buffer] : bufferOf)
-    if (llvm::any_of(value.getUsers(), [](Operation *user) { return isa<ir::OutputOp>(user); }))
-      g.buffers[buffer].keep = true;
   keepLists(lists, &g);
   return g;
 }

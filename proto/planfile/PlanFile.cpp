@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace opc {
 namespace {
@@ -82,12 +83,16 @@ uint32_t versionOf(const plan::Plan &plan) {
 
 std::string encodePlan(const plan::Plan &plan) {
   std::string bytes(kHeaderBytes, '\0');
-  bytes.reserve(kHeaderBytes + plan.ByteSizeLong()); // a plan with weights is large: it is not moved as it grows
+  const size_t size = plan.ByteSizeLong();
+  bytes.reserve(kHeaderBytes + size); // a plan with weights is large: it is not moved as it grows
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
     google::protobuf::io::CodedOutputStream coded(&stream);
     coded.SetSerializationDeterministic(true);
-    plan.SerializePartialToCodedStream(&coded);
+    if (size <= static_cast<size_t>(std::numeric_limits<int>::max()))
+      plan.SerializeWithCachedSizes(&coded); // which ByteSizeLong() has left
+    else
+      plan.SerializePartialToCodedStream(&coded); // says that it is no message
   }
   const std::string_view payload = std::string_view(bytes).substr(kHeaderBytes);
   const uint64_t checksum = planChecksum(payload);

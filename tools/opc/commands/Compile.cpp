@@ -28,10 +28,18 @@
 #include "TextTable.h"
 
 #include <algorithm>
+#include <memory>
+#include <vector>
 
 namespace opc::cli {
 
 namespace {
+
+/// The end of the process gives back at once what a large graph's pipeline would give back op by op.
+Pipeline &untilTheEnd(std::unique_ptr<Pipeline> pipeline) {
+  static std::vector<std::unique_ptr<Pipeline>> &kept = *new std::vector<std::unique_ptr<Pipeline>>;
+  return *kept.emplace_back(std::move(pipeline));
+}
 
 /// To what --until names.
 Result<bool> cutGraph(const std::vector<std::string> &until, Pipeline &pipeline, Progress &progress) {
@@ -191,7 +199,7 @@ public:
     };
     RunTrace trace;
     const double start = trace.now();
-    Pipeline pipeline(registry, options);
+    Pipeline &pipeline = untilTheEnd(std::make_unique<Pipeline>(registry, options));
     native_.apply(&pipeline);
     bool compiled = from_.empty() ? pipeline.import(input.name, std::move(input.bytes))
                                   : pipeline.resume(input.name, input.bytes.take(), after_);
