@@ -100,16 +100,18 @@ class DeviceKernels(unittest.TestCase):
             self.assertTrue(np.isfinite(want).all(), name)
             self.assertLessEqual(np.abs(got - want).max(initial=0), close * max(1e-3, np.abs(want).max(initial=0)), name)
 
-    def convolution(self, kind, last, groups, channels, filters, size, attrs):
-        """A convolution and its three gradients."""
+    def convolution(self, kind, last, groups, channels, filters, size, attrs, added=False):
+        """A convolution and its three gradients; two of the results may be added to something, where they are as large as the input."""
         first = not last
         x = (2, channels, *size) if first else (2, *size, channels)
         w = (filters, channels // groups, 3, 3) if first else (filters, 3, 3, channels // groups)
         common = attrs + attr("data_format", "channels_last" if last else "channels_first") + attr("groups", groups)
         xs, ws = self.tensor(x, kind), self.tensor(w, kind)
-        (y,) = self.op("conv2d", {"in": xs, "weight": ws, "bias": self.tensor((filters,), kind)}, ["out"], common)
+        to = {"_add_to_output": self.tensor((2, filters, *size) if first else (2, *size, filters), kind)} if added else {}
+        (y,) = self.op("conv2d", {"in": xs, "weight": ws, "bias": self.tensor((filters,), kind), **to}, ["out"], common)
         backward = common + attr("num_spatial_dims", 2) + attr("kernel_size", [3, 3])
-        self.op("conv_data_grad", {"dy": y, "filter": ws, "x_like": xs}, ["dx"], backward)
+        to = {"_add_to_output": self.tensor(x, kind)} if added else {}
+        self.op("conv_data_grad", {"dy": y, "filter": ws, "x_like": xs, **to}, ["dx"], backward)
         self.op("conv_filter_grad", {"dy": y, "x": xs}, ["filter_diff"], backward)
         self.op("conv_bias_grad", {"dy": y}, ["bias_diff"], attr("num_spatial_dims", 2) + attr("data_format", "channels_last" if last else "channels_first"))
 
@@ -131,7 +133,7 @@ class DeviceKernels(unittest.TestCase):
             for last in (False, True):
                 with self.subTest(kind=kind, groups=groups, channels=channels, last=last, attrs=attrs, sim=sim):
                     self.ops, self.outputs, self.inputs = [], [], {}
-                    self.convolution(kind, last, groups, channels, filters, (17, 16), attrs)
+                    self.convolution(kind, last, groups, channels, filters, (17, 16), attrs, added=attrs is plain)
                     self.compare(CLOSE[kind] * 4, sim=f"policy=late,{sim}".rstrip(","))
 
     def test_convolution_groups(self):

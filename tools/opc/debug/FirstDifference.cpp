@@ -286,7 +286,8 @@ std::vector<Option> FirstDifferenceOptions::options() {
                                         "--no-simplify",
                                         "--max-memory",
                                         "--place",
-                                        "--allow-cpu-fallback"};
+                                        "--allow-cpu-fallback",
+                                        "--allow-tf32"};
   std::vector<Option> list;
   for (Option &option : run.options())
     if (ofRuns.count(option.name)) list.push_back(std::move(option));
