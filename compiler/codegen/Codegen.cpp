@@ -118,7 +118,7 @@ private:
   std::shared_ptr<const DeviceCode> makeForDevice(const Region &region, const std::string &regionKey,
                                                   std::string *reason, CodegenEvent *event) {
     auto made = std::make_shared<DeviceCode>();
-    const DeviceLoop loop = deviceLoopOf(region);
+    const DeviceLoop loop = region.rowSize > 0 ? DeviceLoop() : deviceLoopOf(region);
     made->lanes = loop.lanes;
     made->kernel = kernelName(region, regionKey);
     const std::string key = cache_ ? cacheKey(regionKey, codegen::kDeviceLevel) : "";

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "DeviceEmitter.h"
 #include "RegionSteps.h"
+#include "RowEmitter.h"
 
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
@@ -160,9 +161,14 @@ private:
 std::unique_ptr<llvm::Module> emitDeviceRegion(const Region &region, const DeviceLoop &loop, LeafLibrary &leaves,
                                                llvm::LLVMContext &context, const std::string &name,
                                                std::string *reason) {
-  if (region.rowSize > 0 || region.hasMoves()) {
-    *reason = "code for GPUs goes element by element";
+  if (region.hasMoves()) {
+    *reason = "code for GPUs moves no elements";
     return nullptr;
+  }
+  if (region.rowSize > 0) {
+    RowAccess access;
+    if (!findRowAccess(outlineOf(region), &access, reason)) return nullptr;
+    return RowEmitter(region, access, leaves, context, name).run(reason);
   }
   return DeviceEmitter(region, loop, leaves, context, name).run(reason);
 }

@@ -40,7 +40,7 @@ std::unique_ptr<llvm::TargetMachine> makeMachine() {
 bool isOfLibrary(const llvm::Instruction &i) {
   if (i.getOpcode() == llvm::Instruction::FRem) return true;
   const auto *call = llvm::dyn_cast<llvm::CallBase>(&i);
-  if (!call) return false;
+  if (!call || call->isInlineAsm()) return false;
   switch (call->getIntrinsicID()) {
   case llvm::Intrinsic::not_intrinsic: return true; // what is defined here is gone
   case llvm::Intrinsic::exp:

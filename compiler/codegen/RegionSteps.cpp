@@ -99,20 +99,20 @@ bool RegionSteps::mayRead(DataType type) { return kindOf(type) || refuse(typeRea
 bool RegionSteps::steps() {
   for (const RegionStep &step : r_.steps) {
     Value made;
-    if (!this->step(step, &made)) return false;
+    Values args;
+    for (uint32_t v : step.args) args.push_back(values_[v]);
+    if (!this->step(step, args, &made)) return false;
     values_.push_back(made);
   }
   return true;
 }
 
-bool RegionSteps::step(const RegionStep &step, Value *made) {
+bool RegionSteps::step(const RegionStep &step, const Values &args, Value *made) {
   for (const user_op::TensorDesc &d : step.op.inputDescs())
     if (!kindOf(d.data_type())) return refuse(typeReason(d.data_type()));
   const DataType out = step.op.outputDescs()[0].data_type();
   if (!kindOf(out)) return refuse(typeReason(out));
   const std::string &type = step.op.def().name;
-  Values args;
-  for (uint32_t v : step.args) args.push_back(values_[v]);
   const bool isBuiltIn = step.kernel->origin.library == "built-in";
   if (isBuiltIn && type == "cast") return convert(step.op, args[0], made);
   if (isBuiltIn && type == "where") return choose(step.op.inputDescs()[0].data_type(), args[0], args[1], args[2], made);

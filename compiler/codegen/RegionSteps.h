@@ -27,6 +27,8 @@ public:
     bool isUniform = false;
   };
 
+  using Values = llvm::SmallVector<Value, 4>;
+
   RegionSteps(const Region &region, LeafLibrary &leaves, llvm::Module &module, unsigned lanes);
 
   /// Where what is the same for all elements goes, and the loop's body. Nothing is folded: the processor's NaN is
@@ -41,21 +43,23 @@ public:
   void addInput(Value v) { values_.push_back(v); }
   /// After all inputs. False, with a reason, where there is no code for a step.
   bool steps();
+  /// One step over elements of these operands.
+  bool step(const RegionStep &step, const Values &args, Value *made);
   llvm::Value *valueOf(uint32_t value) const { return values_[value].v; }
   const std::string &reason() const { return reason_; }
 
-private:
-  using Values = llvm::SmallVector<Value, 4>;
+  /// Between how elements are kept and what is computed with.
+  Value widen(DataType type, Value x);
+  bool narrow(DataType type, Value *x);
+  /// A function of ScalarLeaves.cpp.
+  bool call(const std::string &name, const Values &args, Value *made);
 
+private:
   bool refuse(const std::string &reason);
   llvm::Type *bitsOf(DataType type);
   llvm::IRBuilderBase &builder(bool isUniform) { return isUniform ? entry : body; }
-  bool step(const RegionStep &step, Value *made);
-  Value widen(DataType type, Value x);
-  bool narrow(DataType type, Value *x);
   Value isNonZero(Value x);
   Value asByte(Value mask);
-  bool call(const std::string &name, const Values &args, Value *made);
   bool choose(DataType conditionType, Value condition, Value a, Value b, Value *made);
   bool fill(const RegionStep &step, const Values &args, Value *made);
   bool convert(const OpInstance &op, Value x, Value *made);

@@ -3,12 +3,40 @@
 
 // Compiled twice with the options of the kernels: to bitcode, which opc carries and widens to vectors, and to ordinary
 // functions, which vector code calls, number by number, for what is no straight line of instructions.
+#include "RowVectors.h"
+
 #include "opc/Convert.h"
 #include "opc/Scalar.h"
 
 #ifndef OPC_LEAVES_AS_BITCODE
 #include "ScalarLeaves.h"
 #endif
+
+namespace {
+
+/// One number behind the names of kernels/cpu/RowVectors.h, with the results that a lane of a vector has.
+struct One {
+  float v;
+};
+OPC_LANES void splat(float x, One *v) { v->v = x; }
+OPC_LANES One add(One a, One b) { return {a.v + b.v}; }
+OPC_LANES One mul(One a, One b) { return {a.v * b.v}; }
+OPC_LANES One fma(One a, One b, One c) { return {__builtin_fmaf(a.v, b.v, c.v)}; }
+OPC_LANES One fnma(One a, One b, One c) { return {__builtin_fmaf(-a.v, b.v, c.v)}; }
+OPC_LANES One max(One a, One b) { return {a.v > b.v ? a.v : b.v}; }
+OPC_LANES One min(One a, One b) { return {a.v < b.v ? a.v : b.v}; }
+OPC_LANES One round(One a) { return {__builtin_rintf(a.v)}; }
+/// Of NaN, where any factor will do, 0.
+OPC_LANES int whole(One n) { return n.v == n.v ? static_cast<int>(n.v) : 0; }
+OPC_LANES float power2(int n) { return __builtin_bit_cast(float, static_cast<unsigned>(n + 127) << 23); }
+OPC_LANES One power2(One n) { return {power2(whole(n))}; }
+OPC_LANES One scale2(One a, One n) {
+  const int both = whole(n), half = both >> 1;
+  return {a.v * power2(half) * power2(both - half)};
+}
+OPC_LANES One unlessLess(One x, One limit, One a) { return {x.v < limit.v ? 0.0f : a.v}; }
+
+} // namespace
 
 using opc::scalar::Functions;
 using opc::scalar::Mask;
@@ -75,6 +103,9 @@ float opc_leaf_widen_bf16(uint16_t bits) {
   return static_cast<float>(h);
 }
 uint16_t opc_leaf_narrow_bf16(float x) { return opc::bfloat16(x).bits; }
+// Those of rows (kernels/cpu/RowMath.h).
+float opc_leaf_rowExp_f32(float x) { return opc::cpu::vectorExp(One{x}).v; }
+float opc_leaf_rowExpNonPositive_f32(float x) { return opc::cpu::vectorExpNonPositive(One{x}).v; }
 }
 
 #ifndef OPC_LEAVES_AS_BITCODE
@@ -121,8 +152,9 @@ std::string_view scalarLeavesBitcode() {
 }
 
 const std::unordered_map<std::string_view, const void *> &scalarLeafAddresses() {
-  static const std::unordered_map<std::string_view, const void *> table = {OPC_ALL_LEAVES OPC_ENTRY(opc_leaf_widen_bf16)
-                                                                               OPC_ENTRY(opc_leaf_narrow_bf16)};
+  static const std::unordered_map<std::string_view, const void *> table = {
+      OPC_ALL_LEAVES OPC_ENTRY(opc_leaf_widen_bf16) OPC_ENTRY(opc_leaf_narrow_bf16) OPC_ENTRY(opc_leaf_rowExp_f32)
+          OPC_ENTRY(opc_leaf_rowExpNonPositive_f32)};
   return table;
 }
 

@@ -100,8 +100,7 @@ LoopKey findLoop(Operation *op, const OpInstance &instance, const LoopSearch &to
   const Joinable loops = joinable(instance, **kernel);
   if (!loops.may) return noLoop(FusionReason::kNoLoop);
   const bool isOnDevice = to.device == DeviceType::kGPU;
-  if (isOnDevice && (loops.rows || loops.moves || !mayJoinOnDevice(instance, **kernel)))
-    return noLoop(FusionReason::kDeviceCode);
+  if (isOnDevice && !mayJoinOnDevice(instance, **kernel, loops)) return noLoop(FusionReason::kDeviceCode);
   facts->needsCode = isOnDevice && !instance.selectKernel(to.registry, to.device);
   Value whole = op->getResult(0);
   if (loops.rows) {

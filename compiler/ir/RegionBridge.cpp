@@ -14,7 +14,7 @@ static Result<StepFacts> stepFacts(const OpInstance &op, const Registry &registr
   facts.loops = joinable(op, *facts.kernel);
   if (!facts.loops.may)
     return Status(StatusCode::kUnsupported, "OPC0411", op.def().name + ": its kernel has no loop over elements");
-  if (device == DeviceType::kGPU && (facts.loops.rows || facts.loops.moves || !mayJoinOnDevice(op, *facts.kernel)))
+  if (device == DeviceType::kGPU && !mayJoinOnDevice(op, *facts.kernel, facts.loops))
     return Status(StatusCode::kUnsupported, "OPC0411", op.def().name + ": regions on a GPU have no code for it");
   return facts;
 }

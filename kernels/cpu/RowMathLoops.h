@@ -6,6 +6,8 @@
 #include "RowMath.h"
 #include "RowVectors.h"
 
+#include "opc/ScalarFloat.h"
+
 #include <type_traits>
 
 namespace opc::cpu {
@@ -129,14 +131,14 @@ void softmaxAndLog(const float *x, float *y, float *logs, int64_t n, int64_t row
     const float top = largestOf(x, n), shift = top == -__builtin_inff() ? 0.0f : top;
     const float sum = exponentialsBelow(x, y, n, shift);
     multiply<false>(y, y, n, 1.0f / sum);
-    *logs++ = __builtin_logf(sum) + shift;
+    *logs++ = scalar::f32::log(sum) + shift;
   }
 }
 
 void logSoftmax(const float *x, float *y, int64_t n, int64_t rows) {
   for (; rows > 0; --rows, x += n, y += n) {
     const float top = largestOf(x, n);
-    const float log = __builtin_logf(sumRow(n, [=](auto lanes, int64_t i, int64_t count) {
+    const float log = scalar::f32::log(sumRow(n, [=](auto lanes, int64_t i, int64_t count) {
       using V = decltype(lanes);
       ahead<false>(x, i, n);
       return add(lanes, vectorExpNonPositive(sub(elements<V>(x + i, count), all<V>(top))));

@@ -9,15 +9,16 @@
 
 namespace opc {
 
-/// One kernel for a GPU that computes a region over elements. Its parameters: where each input lies, then each output,
-/// then the number of elements and the number of packs, both of 64 bits. It computes the packs, of `lanes` elements
-/// each, by accesses that are aligned to their size, and what is left of the elements one by one, with any number of
-/// blocks of kDeviceBlock threads.
+/// One kernel for a GPU that computes a region, with any number of blocks of kDeviceBlock threads. Its parameters:
+/// where each input lies, then each output, then, of 64 bits, of a region over elements their number and the number of
+/// packs, of one over rows the number of rows and for each step with indices (checkedIndices()) where a wrong one is
+/// noted, as kernels/cuda/IndexFault.h says. It computes the packs, of `lanes` elements each, by accesses that are
+/// aligned to their size, and what is left of the elements one by one; rows by a warp each.
 struct DeviceCode {
   std::string ptx, kernel;
   int64_t lanes = 1;
 };
-constexpr uint32_t kDeviceBlock = 256;
+constexpr uint32_t kDeviceBlock = 256, kDeviceWarp = 32;
 
 class DeviceCompiler {
 public:

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "DeviceLoop.h"
 #include "DeviceCode.h"
+#include "DeviceRows.h"
 #include "RegionCode.h"
 #include "RegionKey.h"
 
@@ -82,7 +83,9 @@ bool isKnown(const OpInstance &op, const user_op::KernelDef &kernel) {
 
 } // namespace
 
-bool mayJoinOnDevice(const OpInstance &op, const user_op::KernelDef &kernel) {
+bool mayJoinOnDevice(const OpInstance &op, const user_op::KernelDef &kernel, const Joinable &loops) {
+  if (!loops.may || loops.moves) return false;
+  if (loops.rows) return deviceRowOp(op, kernel).has_value();
   if (op.outputDescs().size() != 1 || op.inputDescs().empty() || !op.shards().empty()) return false;
   const DataType type = op.inputDescs()[0].data_type();
   const auto fits = [](const TensorDesc &d) { return isComputed(d.data_type()); };
@@ -169,8 +172,22 @@ std::shared_ptr<DeviceCompiler> deviceCompilerOfLoad() {
   return std::dynamic_pointer_cast<DeviceCompiler>(compilerOfLoad());
 }
 
+/// Where elements are in a region by rows follows from the shapes; of rows there may be any number where nothing is
+/// broadcast over some of their dimensions.
+static std::string rowKey(const Region &region) {
+  std::string key = "\nrows of " + std::to_string(region.rowSize);
+  for (const TensorDesc &in : region.inputs) key += in.shape().ToString();
+  for (const RegionStep &step : region.steps) {
+    key += ';';
+    for (const TensorDesc &made : step.op.outputDescs())
+      key += dataTypeName(made.data_type()) + made.shape().ToString();
+  }
+  return key;
+}
+
 std::string deviceRegionKey(const Region &region) {
   std::string key = regionKey(region);
+  if (region.rowSize > 0) return key + rowKey(region);
   const DeviceLoop loop = deviceLoopOf(region);
   key += "\nlanes " + std::to_string(loop.lanes) + " dims";
   for (int64_t d : loop.dims) key += ' ' + std::to_string(d);

@@ -1,4 +1,4 @@
-// Regions over elements on a GPU: which ops may be in one, and how code walks their operands.
+// Regions on a GPU: which ops may be in one, and how code walks their operands.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,9 +13,9 @@ namespace opc {
 /// Whether a GPU can compute a function in f32 (with f16 and bf16), f64 or integers by the SDK's own definition. What
 /// the SDK leaves to the C library, as exp of f64 or the remainder of floats, it cannot.
 bool hasDeviceFunction(scalar::ScalarOp op, DataType type);
-/// Whether an op that has a loop over elements on the CPU, by this kernel, can be a step of a region on a GPU: code is
-/// generated for it from its expression. The answer follows from the op alone, in every program.
-bool mayJoinOnDevice(const OpInstance &op, const user_op::KernelDef &kernel);
+/// Whether an op that joins others on the CPU, by this kernel, can be a step of a region on a GPU: code is generated
+/// for it from its expression, or for its rows (DeviceRows.h). The answer follows from the op alone, in every program.
+bool mayJoinOnDevice(const OpInstance &op, const user_op::KernelDef &kernel, const Joinable &loops);
 
 /// The loop over the elements of a region without rows and moves, with the dimensions merged that all inputs allow to
 /// be one.

@@ -4,10 +4,13 @@
 
 #include "CudaModules.h"
 #include "DeviceErrors.h"
+#include "DeviceRows.h"
+#include "HostContexts.h"
 #include "KernelTask.h"
 #include "StepFailure.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace opc::runtime {
 namespace {
@@ -29,17 +32,58 @@ std::vector<void *> tensorsOf(const Region &region, KernelBindContext *ctx) {
 
 // ---- With code.
 
+// Blocks of a region by rows: more than any GPU runs at once. Their warps go on with other rows.
+constexpr int64_t kMostRowBlocks = 2048;
+
+/// What the CPU's check says of one wrong index.
+std::string textOf(const RegionStep &step, size_t argument, int64_t position, int64_t value) {
+  const user_op::TensorDesc &desc = step.op.inputDescs()[argument];
+  const size_t size = GetSizeOfDataType(desc.data_type());
+  std::vector<char> indices(static_cast<size_t>(desc.shape().elem_cnt()) * size);
+  std::memcpy(indices.data() + static_cast<size_t>(position) * size, &value, size); // the low bytes
+  std::vector<const void *> in(step.op.inputDescs().size());
+  in[argument] = indices.data();
+  try {
+    step.rows->Check(in.data());
+  } catch (const ContractError &e) {
+    return e.what();
+  }
+  return "an index is outside of its range";
+}
+/// Where the steps' wrong indices are noted.
+std::vector<void *> faultsOf(const std::shared_ptr<const Region> &region, KernelBindContext *ctx) {
+  std::vector<void *> faults;
+  for (const RegionStep &step : region->steps)
+    if (const std::optional<size_t> argument = checkedIndices(step)) {
+      const HostCreateContext of(step.op, DeviceType::kGPU);
+      faults.push_back(CudaLaunch::of(ctx->device_ctx())
+                           .watch(of, step.op.inputArgs()[*argument].first,
+                                  [region, &step, at = *argument](int64_t position, int64_t value) {
+                                    return textOf(step, at, position, value);
+                                  }));
+    }
+  return faults;
+}
+
 class BoundCode final : public BoundKernel {
 public:
-  BoundCode(const Region &region, const DeviceCode &code, std::vector<void *> tensors, opc::cuda::CudaFunction function)
-      : tensors_(std::move(tensors)), function_(function), elements_(region.shape.elem_cnt()) {
+  BoundCode(const Region &region, const DeviceCode &code, std::vector<void *> tensors, std::vector<void *> faults,
+            opc::cuda::CudaFunction function)
+      : tensors_(std::move(tensors)), faults_(std::move(faults)), function_(function),
+        elements_(region.shape.elem_cnt()) {
+    for (void *&t : tensors_) arguments_.push_back(static_cast<void *>(&t));
+    arguments_.push_back(&elements_);
+    if (region.rowSize > 0) {
+      elements_ /= region.rowSize;
+      grid_ = opc::cuda::blocksFor(elements_ * kDeviceWarp, kMostRowBlocks);
+      for (void *&f : faults_) arguments_.push_back(static_cast<void *>(&f));
+      return;
+    }
     const bool isAligned = std::all_of(tensors_.begin(), tensors_.end(),
                                        [](const void *p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; });
     packs_ = isAligned && code.lanes > 1 ? elements_ / code.lanes : 0;
     static_assert(opc::cuda::kBlock == kDeviceBlock);
     grid_ = opc::cuda::blocksFor(packs_ > 0 ? packs_ : elements_);
-    for (void *&t : tensors_) arguments_.push_back(static_cast<void *>(&t));
-    arguments_.push_back(&elements_);
     arguments_.push_back(&packs_);
   }
 
@@ -48,10 +92,10 @@ public:
   }
 
 private:
-  std::vector<void *> tensors_;
+  std::vector<void *> tensors_, faults_;
   std::vector<void *> arguments_; // addresses of the values of the kernel's parameters
   const opc::cuda::CudaFunction function_;
-  int64_t elements_, packs_ = 0;
+  int64_t elements_, packs_ = 0; // elements, or rows
   opc::cuda::Dim3 grid_;
 };
 
@@ -61,7 +105,7 @@ public:
       : region_(std::move(region)), code_(std::move(code)) {}
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    return std::make_unique<BoundCode>(*region_, *code_, tensorsOf(*region_, ctx),
+    return std::make_unique<BoundCode>(*region_, *code_, tensorsOf(*region_, ctx), faultsOf(region_, ctx),
                                        CudaModules::of(ctx->device_ctx()).load(code_->ptx, code_->kernel));
   }
 
@@ -90,13 +134,17 @@ public:
       OPC_ASSIGN_OR_RETURN(const uint64_t tmp, step.op.tmpSize(*kernels[i]));
       l.workspaceBytes_.push_back(tmp);
       l.workspaceOf_.push_back(tmp ? l.take(tmp) : kNone);
-      const uint32_t made = region.valueOf(i);
-      l.placeOf_[made] = l.take(bytesOf(region, made));
+      const uint32_t made = region.valueOf(i), end = made + static_cast<uint32_t>(step.op.outputDescs().size());
+      for (uint32_t v = made; v < end; ++v) l.placeOf_[v] = l.take(bytesOf(region, v));
       if (tmp) l.free_.push_back(l.workspaceOf_[i]);
-      const bool isOutput = std::find(region.outputs.begin(), region.outputs.end(), made) != region.outputs.end();
-      if (isOutput) l.free_.push_back(l.placeOf_[made]); // from there it goes to its tensor at once
+      const auto isOutput = [&](uint32_t v) {
+        return std::find(region.outputs.begin(), region.outputs.end(), v) != region.outputs.end();
+      };
+      for (uint32_t v = made; v < end; ++v)
+        if (isOutput(v) || lastRead[v] <= i) l.free_.push_back(l.placeOf_[v]); // an output goes to its tensor at once
       for (uint32_t v : step.args)
-        if (v >= region.inputs.size() && lastRead[v] == i && l.isTaken(l.placeOf_[v])) l.free_.push_back(l.placeOf_[v]);
+        if (v >= region.inputs.size() && !isOutput(v) && lastRead[v] == i && l.isTaken(l.placeOf_[v]))
+          l.free_.push_back(l.placeOf_[v]);
     }
     for (const size_t bytes : l.bytes_) {
       l.begins_.push_back(l.all_);
@@ -147,7 +195,7 @@ class BoundSteps final : public BoundKernel {
 public:
   struct Step {
     std::unique_ptr<KernelTask> task;
-    Delivery delivery;
+    std::vector<Delivery> deliveries;
   };
   explicit BoundSteps(std::vector<Step> steps) : steps_(std::move(steps)) {}
 
@@ -157,8 +205,7 @@ public:
       watchSteps(&at, [&] {
         for (; at < steps_.size(); ++at) {
           if (Status s = steps_[at].task->run(ctx); !s) throwDeviceError(std::move(s));
-          const Delivery &d = steps_[at].delivery;
-          if (d.bytes) CudaLaunch::of(ctx).copy(d.to, d.from, d.bytes);
+          for (const Delivery &d : steps_[at].deliveries) CudaLaunch::of(ctx).copy(d.to, d.from, d.bytes);
         }
       });
     });
@@ -184,25 +231,26 @@ public:
     std::vector<BoundSteps::Step> steps;
     for (size_t i = 0; i < r.steps.size(); ++i) {
       const RegionStep &step = r.steps[i];
-      const uint32_t made = r.valueOf(i);
       BoundSteps::Step bound;
-      void *result = block + leavings_.offsetOf(made), *left = result;
-      const auto output = std::find(r.outputs.begin(), r.outputs.end(), made);
-      if (output != r.outputs.end()) {
-        void *const tensor = tensors[r.inputs.size() + static_cast<size_t>(output - r.outputs.begin())];
-        // In the place of an input: no kernel is asked whether it may write over what it reads.
-        const bool isShared = std::find(tensors.begin(), tensors.begin() + static_cast<std::ptrdiff_t>(r.inputs.size()),
-                                        tensor) != tensors.begin() + static_cast<std::ptrdiff_t>(r.inputs.size());
-        if (isShared)
-          bound.delivery = {result, tensor, Leavings::bytesOf(r, made)};
-        else
-          result = tensor;
-        left = tensor;
-      }
-      std::vector<void *> data;
+      std::vector<void *> data, left;
       for (uint32_t v : step.args) data.push_back(at[v]);
-      data.push_back(result);
-      at.push_back(left);
+      for (uint32_t o = 0; o < step.op.outputDescs().size(); ++o) {
+        const uint32_t made = r.valueOf(i) + o;
+        void *result = block + leavings_.offsetOf(made), *tensor = result;
+        const auto output = std::find(r.outputs.begin(), r.outputs.end(), made);
+        if (output != r.outputs.end()) {
+          tensor = tensors[r.inputs.size() + static_cast<size_t>(output - r.outputs.begin())];
+          // In the place of an input: no kernel is asked whether it may write over what it reads.
+          const auto inputs = tensors.begin() + static_cast<std::ptrdiff_t>(r.inputs.size());
+          if (std::find(tensors.begin(), inputs, tensor) == inputs)
+            result = tensor;
+          else if (const size_t bytes = Leavings::bytesOf(r, made))
+            bound.deliveries.push_back({result, tensor, bytes});
+        }
+        data.push_back(result);
+        left.push_back(tensor);
+      }
+      at.insert(at.end(), left.begin(), left.end());
       const uint64_t tmp = leavings_.workspaceBytes(i);
       auto task = KernelTask::create(OpInstance(step.op), *kernels_[i], ctx->device_ctx(), data,
                                      std::vector<bool>(step.args.size(), false),

@@ -181,9 +181,9 @@ protected:
   Status deviceKernel(const plan::Task &p, const std::shared_ptr<const Region> &region, ModelTask *t) {
     if (p.native_size()) return bad("OPC0816", "a region on a GPU has machine code");
     for (const RegionStep &s : region->steps)
-      if (s.rows || s.moves || !joinable(s.op, *s.kernel).may || !mayJoinOnDevice(s.op, *s.kernel))
+      if (!mayJoinOnDevice(s.op, *s.kernel, joinable(s.op, *s.kernel)))
         return bad("OPC0816", "step ", s.op.conf().name,
-                   " of a region on a GPU is none that goes element by element there");
+                   " of a region on a GPU is none that goes element by element or by rows there");
     OPC_ASSIGN_OR_RETURN(user_op::KernelDef kernel, deviceRegionKernel(region, registry_));
     t->ownKernel = std::make_shared<user_op::KernelDef>(std::move(kernel));
     return Status::ok();
