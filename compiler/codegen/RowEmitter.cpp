@@ -123,7 +123,8 @@ void RowEmitter::beginRow() {
       const uint32_t v = r_.steps[i].args[k];
       if (v >= r_.inputs.size() || ones_.count(v)) continue;
       const RowRead read = access_.reads[i][k];
-      if (read == RowRead::kOnes || (read == RowRead::kBroadcast && isOneForEachRow(v))) ones_[v] = load(v, beginOf(v, v, true), b());
+      if (read == RowRead::kOnes || (read == RowRead::kBroadcast && isOneForEachRow(v)))
+        ones_[v] = load(v, beginOf(v, v, true), b());
     }
 }
 

@@ -22,9 +22,9 @@ struct RowPart {
   bool isCut(unsigned chunk) const { return cut > 0 && chunk + 1 == chunks; }
 };
 
-/// Emits a region by rows. What an op over rows computes is given by RowFunctions.cpp: scalars of a row, and its results
-/// as functions of elements. Rows of up to kMostKept chunks are in registers from the first read to the last write;
-/// of longer ones a few chunks are, and each pass over the row computes them anew.
+/// Emits a region by rows. What an op over rows computes is given by RowFunctions.cpp: scalars of a row, and its
+/// results as functions of elements. Rows of up to kMostKept chunks are in registers from the first read to the last
+/// write; of longer ones a few chunks are, and each pass over the row computes them anew.
 class RowEmitter {
 public:
   /// A number of a chunk of a part, for each lane.
@@ -112,9 +112,9 @@ private:
   llvm::Value *lane_ = nullptr, *row_ = nullptr, *rows_ = nullptr, *warps_ = nullptr;
   llvm::PHINode *rowPhi_ = nullptr;
   llvm::BasicBlock *exit_ = nullptr;
-  std::vector<llvm::Value *> begins_;     // by input, then output: where the row's elements begin, or its one
-  std::map<uint32_t, Value> ones_;        // by value: of this row
-  std::map<uint32_t, Value> singles_;     // by input
+  std::vector<llvm::Value *> begins_;      // by input, then output: where the row's elements begin, or its one
+  std::map<uint32_t, Value> ones_;         // by value: of this row
+  std::map<uint32_t, Value> singles_;      // by input
   std::map<uint32_t, Elements> functions_; // by value that an op over rows makes
   std::vector<std::shared_ptr<void>> owned_;
   size_t memos_ = 0;

@@ -1,5 +1,5 @@
-// What ops over rows compute, in the order of additions of the CPU's kernels (kernels/cpu/RowMathLoops.h, kernels/ops/reduce/RunReduce.h).
-// SPDX-License-Identifier: Apache-2.0
+// What ops over rows compute, in the order of additions of the CPU's kernels (kernels/cpu/RowMathLoops.h,
+// kernels/ops/reduce/RunReduce.h). SPDX-License-Identifier: Apache-2.0
 #include "DeviceRows.h"
 #include "RowEmitter.h"
 
@@ -86,8 +86,7 @@ private:
       return at;
     };
     unsigned first = 0;
-    for (; first + 8 <= n; first += 8)
-      lanes = b().CreateSelect(e_.isBelow(8), addTo(lanes, moved(first)), lanes);
+    for (; first + 8 <= n; first += 8) lanes = b().CreateSelect(e_.isBelow(8), addTo(lanes, moved(first)), lanes);
     if (first == n) return lanes;
     Value *more = b().CreateFAdd(lanes, addTo(zero(), moved(first)));
     Value *place = b().CreateSub(e_.lane(), b().getInt32(8));
@@ -141,16 +140,13 @@ private:
   void logSoftmax() {
     const Elements x = in(0);
     Value *top = largest(x), *log = logarithm(total(below(x, top)));
-    give(0, [=, this](RowPart &part, unsigned c) {
-      return b().CreateFSub(b().CreateFSub(x(part, c), top), log);
-    });
+    give(0, [=, this](RowPart &part, unsigned c) { return b().CreateFSub(b().CreateFSub(x(part, c), top), log); });
   }
   void softmaxGradient() {
     const Elements y = in(0), dy = in(1);
     Value *dot = sum({y, dy}, [&](Value *lanes, llvm::ArrayRef<Value *> v) { return fused(v[0], v[1], lanes); });
-    give(0, [=, this](RowPart &part, unsigned c) {
-      return b().CreateFMul(y(part, c), b().CreateFSub(dy(part, c), dot));
-    });
+    give(0,
+         [=, this](RowPart &part, unsigned c) { return b().CreateFMul(y(part, c), b().CreateFSub(dy(part, c), dot)); });
   }
   void logSoftmaxGradient() {
     const Elements y = in(0), dy = in(1);
@@ -301,9 +297,7 @@ private:
     };
     const int64_t units = e_.size() / kUnit, rest = e_.size() % kUnit;
     if (units > 0)
-      e_.repeat(all, units, [&](Value *turn) {
-        merge(unit(x, b().CreateMul(turn, b().getInt32(kUnit)), kUnit));
-      });
+      e_.repeat(all, units, [&](Value *turn) { merge(unit(x, b().CreateMul(turn, b().getInt32(kUnit)), kUnit)); });
     if (rest > 0) merge(unit(x, b().getInt32(static_cast<uint32_t>(units * kUnit)), rest));
     Value *made = all[0];
     if (op_.kind == Kind::kMean)

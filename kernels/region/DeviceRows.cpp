@@ -24,10 +24,7 @@ const std::vector<Known> &knownOps() {
       {"log_softmax_grad", Kind::kLogSoftmaxGradient, {"prob", "dy"}, {"dx"}},
       {"layer_norm", Kind::kNorm, {"x", "gamma", "beta"}, {"y", "mean", "inv_variance"}},
       {"rms_norm", Kind::kNorm, {"x", "weight", ""}, {"y", "", "inv_rms"}},
-      {"layer_norm_grad",
-       Kind::kNormGradient,
-       {"dy", "x", "mean", "inv_variance", "gamma", "_add_to_output"},
-       {"dx"}},
+      {"layer_norm_grad", Kind::kNormGradient, {"dy", "x", "mean", "inv_variance", "gamma", "_add_to_output"}, {"dx"}},
       {"rms_norm_grad", Kind::kNormGradient, {"dy", "x", "", "inv_rms", "weight", ""}, {"dx"}},
       {"sparse_softmax_cross_entropy", Kind::kSparseLoss, {"prediction", "label"}, {"prob", "out"}},
       {"sparse_softmax_cross_entropy_grad", Kind::kSparseLossGradient, {"label", "dy", "prob"}, {"prediction_diff"}},
@@ -56,8 +53,8 @@ void addNorm(const OpInstance &op, DeviceRowOp *found) {
   const bool hasMean = placeOf(op.outputArgs(), "mean") >= 0 || placeOf(op.inputArgs(), "mean") >= 0;
   found->isCentered = hasMean;
   if (found->kind == Kind::kNorm)
-    found->epsilon = hasMean ? op.wrapper().attr<double>("epsilon")
-                             : static_cast<double>(op.wrapper().attr<float>("epsilon"));
+    found->epsilon =
+        hasMean ? op.wrapper().attr<double>("epsilon") : static_cast<double>(op.wrapper().attr<float>("epsilon"));
   const size_t gamma = found->kind == Kind::kNorm ? 1 : 4;
   for (const size_t role : {gamma, gamma == 1 ? size_t{2} : gamma})
     if (const int at = found->inputs[role]; at >= 0)

@@ -2,6 +2,8 @@
 # another, under every schedule; its accesses are neighbours', ptxas spills nothing; without it the ops' own kernels run.
 # SPDX-License-Identifier: Apache-2.0
 import json
+import os
+import shlex
 import subprocess
 import unittest
 
@@ -10,7 +12,8 @@ import numpy as np
 import regions_on_gpu
 from driver import without_simulator
 from ptxas import KERNEL, find_ptxas
-from regions import OPC, RUNTIME, values
+from regions import PLUGIN, RUNTIME, values
+from row_regions import PLUGIN as ROWS
 from row_regions import RowGraph, every_op, random_rows
 
 SHAPES = [(5, 2), (3, 7), (9, 31), (33, 65), (2, 3, 64), (4, 1000), (17, 3001)]
@@ -164,7 +167,7 @@ class RowRegionsOnGpu(regions_on_gpu.OnGpu):
         """Every rounding is named, there is no memory of a thread's own, and ptxas spills nothing for any target."""
         ptxas = find_ptxas()
         self.assertTrue(ptxas, "ptxas beside nvcc")
-        for kind, g in self.graphs():
+        for kind, g in (*self.graphs(), ("every op", every_op((4, 1000), "f32")), ("every op", every_op((4, 300), "bf16"))):
             with self.subTest(kind=kind, inputs=list(g.inputs.values())[0]):
                 self.write(g, np.random.default_rng(0))
                 for text in self.ptx():
@@ -192,6 +195,31 @@ class RowRegionsOnGpu(regions_on_gpu.OnGpu):
                 for name, k in kernels:
                     self.assertLessEqual(k["sectors"], 1.15 * k["ideal_sectors"], name)
                     self.assertEqual(k["wavefronts"], k["ideal_wavefronts"])
+
+    def test_ops_of_plugins(self):
+        """Their scalar ops stand in the rows of others; their functions on rows do not."""
+        for name, source in (("hump", PLUGIN), ("rows", ROWS)):
+            with open(self.path(f"{name}.cpp"), "w", encoding="utf-8") as f:
+                f.write(source)
+            flags = [shlex.split(self.opc("sdk", which).stdout) for which in ("--cflags", "--ldflags")]
+            subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-O1", "-march=x86-64-v3", "-ffp-contract=off", "-fPIC", "-shared", *flags[0], self.path(f"{name}.cpp"), "-o", self.path(f"lib{name}.so"), *flags[1]], check=True)
+        plugins = ("--plugin", "./libhump.so", "--plugin", "./librows.so")
+        for shape in ((6, 100), (6, 1500)):
+            with self.subTest(shape=shape):
+                g = RowGraph()
+                x = g.op("hump", [("x", g.input(shape, "f32"))], "y", shape, "f32")
+                g.output("y", g.op("hump", [("x", g.layer_norm(x)[0])], "y", shape, "f32"))
+                self.write(g, np.random.default_rng(0))
+                (region,) = self.fusion(*plugins)["regions"]
+                self.assertEqual(len(region["ops"]), 3)
+                self.same(self.outputs("-j", "1", "--no-fuse", *plugins), self.outputs("--device", "sim", *plugins))
+                self.assertIn("OPC0411", self.opc("run", "g.pbtxt", "--inputs", "in.npz", "--device", "sim", "--no-codegen", *plugins, code=4).stderr)
+        g = RowGraph()
+        x = g.op("centered", [("x", g.unary("square", g.input((6, 100), "f32")))], "y", (6, 100), "f32")
+        g.output("y", g.unary("negative", x))
+        self.write(g, np.random.default_rng(0))
+        self.assertIn("OPC0411", self.opc("run", "g.pbtxt", "--inputs", "in.npz", "--device", "sim", *plugins, code=4).stderr)
+        self.same(self.outputs("-j", "1", "--no-fuse", *plugins), self.outputs("--device", "sim", "--allow-cpu-fallback", *plugins))
 
     def test_one_launch(self):
         """One task, replayed as a graph; in the place of an input where that is free."""
