@@ -1,5 +1,5 @@
-// What ops over rows compute, in the order of additions of the CPU's kernels (kernels/cpu/RowMathLoops.h,
-// kernels/ops/reduce/RunReduce.h). SPDX-License-Identifier: Apache-2.0
+// What ops over rows compute, in the order of additions of the CPU's kernels (RowMathLoops.h, RunReduce.h).
+// SPDX-License-Identifier: Apache-2.0
 #include "DeviceRows.h"
 #include "RowEmitter.h"
 
