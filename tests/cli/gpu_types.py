@@ -129,6 +129,31 @@ class Types(unittest.TestCase):
             g.add("normal", {}, ("out",), close, **common, mean="at_double: 1", std="at_double: 2")
         self.assertEqual(self.compare(g, "--seed", "5"), 8)
 
+    def test_what_is_found(self):
+        """Rows that occur several times, with NaN among those of floats; places that are not 0; tensors as far as a count says."""
+        for kind in [*FLOATS, *INTEGERS]:
+            g = Graph()
+            values = np.random.default_rng(29).integers(0, 4, (300, 3)).astype(np.float64)
+            if kind in FLOATS:
+                values[::7, 1] = np.nan
+                values[::11, 2] = -np.inf
+            given = g.input("x", values)
+            x = given if kind == "kDouble" else g.add("cast", {"in": given}, ("out",), dtype=f"at_data_type: {kind}")
+            for is_sorted in ("true", "false"):
+                g.add("unique_rows", {"in": x}, ("first", "inverse", "counts", "output_size"), 0, sorted=f"at_bool: {is_sorted}")
+            for places in ("kInt32", "kInt64"):
+                g.add("argwhere", {"input": x}, ("output", "output_size"), 0, dtype=f"at_data_type: {places}")
+            few = np.zeros((2, 3, 2, 5, 3, 120))
+            few[1, :, 0, 2, 1, ::50] = 3
+            given = g.input("few", few)
+            given = given if kind == "kDouble" else g.add("cast", {"in": given}, ("out",), dtype=f"at_data_type: {kind}")
+            g.add("argwhere", {"input": given}, ("output", "output_size"), 0)
+            some = g.tensor(kind, (3, 9, 2), -3, 3)
+            for number in (np.int32, np.int64):
+                count = g.input(f"n{np.dtype(number).name}", np.array([5], number))
+                g.add("bounded", {"x": some, "count": count}, ("y",), 0, axis="at_int64: 1")
+            self.assertEqual(self.compare(g), 16)
+
     def test_maxima_and_weights(self):
         """What takes positions, or slices of long sums, in the types that no larger test has."""
         for kind, close in FLOATS.items():
