@@ -5,7 +5,10 @@
 
 #include "PrintableText.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
@@ -171,6 +174,11 @@ public:
   }
 
   bool contains(const std::string &key) const override { return index_.count(key) != 0; }
+  /// Null where it is not here.
+  const TensorEntry *find(const std::string &key) const {
+    const auto it = index_.find(key);
+    return it == index_.end() ? nullptr : &entries_[it->second];
+  }
 
   Status readInto(const std::string &key, const user_op::TensorDesc &desc, void *to) const override {
     auto it = index_.find(key);
@@ -232,32 +240,36 @@ public:
   Status open(const FileBytes &file, const std::string &path) {
     path_ = path;
     const nlohmann::json index = nlohmann::json::parse(file.view().begin(), file.view().end(), nullptr, false);
-    auto bad = [&](const std::string &why) {
-      return Status(StatusCode::kInvalidGraph, "OPC0701", path + ": " + printableName(why));
+    auto bad = [&](const char *id, const std::string &why) {
+      return Status(StatusCode::kInvalidGraph, id, path + ": " + printableName(why));
     };
     if (index.is_discarded() || !index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
-      return bad("not a safetensors index: no weight_map");
+      return bad("OPC0701", "not a safetensors index: no weight_map");
     const size_t slash = path.rfind('/');
     const std::string directory = slash == std::string::npos ? "" : path.substr(0, slash + 1);
     std::unordered_map<std::string, size_t> shardOf;
     for (const auto &[given, value] : index["weight_map"].items()) {
       const std::string key = printableName(given);
-      if (!value.is_string()) return bad("the shard of '" + key + "' is not text");
+      if (!value.is_string()) return bad("OPC0701", "the shard of '" + key + "' is not text");
       const std::string name = value.get<std::string>();
       // The index is data: it must not make opc read files elsewhere.
       if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos || name.find('\0') != std::string::npos)
-        return bad("the shard '" + name + "' is not a plain file name");
+        return bad("OPC0701", "the shard '" + name + "' is not a plain file name");
       auto [it, isNew] = shardOf.emplace(name, shards_.size());
       if (isNew) {
+        // Whoever wrote the index says that it is there; a pipe would be waited for. Links are how caches store shards.
+        struct stat st;
+        if (::stat((directory + name).c_str(), &st) != 0)
+          return bad("OPC0702", "the shard '" + name + "' cannot be read: " + std::strerror(errno));
+        if (!S_ISREG(st.st_mode)) return bad("OPC0701", "the shard '" + name + "' is no regular file");
         OPC_ASSIGN_OR_RETURN(FileBytes bytes, openTensorBytes(directory + name));
         shards_.push_back(std::make_unique<SafetensorsArchive>());
         OPC_RETURN_IF_ERROR(shards_.back()->open(std::move(bytes), directory + name));
-        for (const TensorEntry &e : shards_.back()->entries()) inShard_.emplace(e.key, std::make_pair(it->second, e));
       }
-      auto found = inShard_.find(key);
-      if (found == inShard_.end() || found->second.first != it->second)
-        return bad("shard '" + name + "' has no tensor '" + key + "'");
-      entries_.push_back(found->second.second);
+      const TensorEntry *found = shards_[it->second]->find(key);
+      if (!found) return bad("OPC0701", "shard '" + name + "' has no tensor '" + key + "'");
+      inShard_.emplace(key, it->second);
+      entries_.push_back(*found);
     }
     return Status::ok();
   }
@@ -265,17 +277,17 @@ public:
   Result<HostTensor> read(const std::string &key, const TensorReadOptions &options) const override {
     auto it = inShard_.find(key);
     if (it == inShard_.end()) return noSuchKey(key);
-    return shards_[it->second.first]->read(key, options);
+    return shards_[it->second]->read(key, options);
   }
   bool contains(const std::string &key) const override { return inShard_.count(key) != 0; }
   Status readInto(const std::string &key, const user_op::TensorDesc &desc, void *to) const override {
     auto it = inShard_.find(key);
-    return it == inShard_.end() ? noSuchKey(key) : shards_[it->second.first]->readInto(key, desc, to);
+    return it == inShard_.end() ? noSuchKey(key) : shards_[it->second]->readInto(key, desc, to);
   }
 
 private:
   std::vector<std::unique_ptr<SafetensorsArchive>> shards_;
-  std::unordered_map<std::string, std::pair<size_t, TensorEntry>> inShard_;
+  std::unordered_map<std::string, size_t> inShard_; // where the index says
   std::vector<TensorEntry> entries_;
 };
 
