@@ -539,7 +539,7 @@ class BadModels(Case):
                                      [m.value("x", (2,))], [m.value("y")], [m.tensor("c", np.array(True))])), "OPC0321")
         function = m.field(1, "F") + m.field(4, "a") + m.field(5, "b") + m.field(7, m.node("F", ["a"], ["b"], domain="l")) + m.field(10, "l")
         self.refused(m.model(m.graph([m.node("F", ["x"], ["y"], domain="l")], [m.value("x", (2,))], [m.value("y")]),
-                             functions=[function], domains=["l"]), "OPC0322", "deep")
+                             functions=[function], domains=["l"]), "OPC0322", "calls itself")
 
     def test_small_files_that_would_be_large_graphs(self):
         """Functions that call the next one twice, a sequence of a million pieces, and constants that double."""

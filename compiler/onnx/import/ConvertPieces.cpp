@@ -111,6 +111,9 @@ void convertSplit(Conversion &c) {
   if (!sizes) {
     const int64_t n = c.version >= 18 && c.hasAttr("num_outputs") ? c.i("num_outputs", 1) : c.node.output_size();
     if (n < 1) c.invalid("it has no outputs");
+    if (n != c.node.output_size())
+      c.invalid("it makes " + std::to_string(n) + " pieces, and has " + std::to_string(c.node.output_size()) +
+                (c.node.output_size() == 1 ? " output" : " outputs"));
     if (c.version < 18 && size % n)
       c.invalid("axis " + std::to_string(axis) + " has " + std::to_string(size) + " elements, which do not make " +
                 std::to_string(n) + " equal pieces");

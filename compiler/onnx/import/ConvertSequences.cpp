@@ -47,7 +47,12 @@ void convertSplitTo(Conversion &c) {
   const int64_t axis = c.axisOf(c.i("axis", 0), x->rank()), size = x->dim(axis);
   const bool isDropped = !c.has(1) && !c.flag("keepdims", true);
   std::vector<int64_t> sizes;
+  const auto checkCount = [&](int64_t pieces) {
+    if (pieces > static_cast<int64_t>(GraphDraft::kMostOps))
+      c.unsupported("a sequence of " + std::to_string(pieces) + " pieces becomes more than 1,000,000 ops");
+  };
   if (!c.has(1)) {
+    checkCount(size);
     sizes.assign(static_cast<size_t>(size), 1);
   } else {
     sizes = c.knownInts(1);
@@ -55,6 +60,7 @@ void convertSplitTo(Conversion &c) {
       const int64_t part = sizes.at(0);
       if (part < 1) c.invalid("pieces of " + std::to_string(part));
       sizes.clear();
+      checkCount(size / part);
       for (int64_t left = size; left > 0; left -= part) sizes.push_back(std::min(part, left));
     }
   }

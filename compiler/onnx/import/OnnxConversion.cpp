@@ -3,6 +3,7 @@
 #include "OnnxConversion.h"
 #include "NearestNames.h"
 #include "OnnxAttributes.h"
+#include "OnnxNames.h"
 #include "PrintableText.h"
 
 #include <algorithm>
@@ -102,8 +103,7 @@ void Conversion::checkAttributes(const std::string &domain) const {
   const auto &known = form->attributes;
   for (const auto &[name, value] : attributes_)
     if (!asked_.count(name) && std::find(known.begin(), known.end(), name) == known.end())
-      invalid("it has no attribute '" + printableName(name) + "'",
-              didYouMeanAmong(name, known, "the op has no attributes"));
+      invalid("it has no attribute '" + shown(name) + "'", didYouMeanAmong(name, known, "the op has no attributes"));
 }
 
 void Conversion::checkValues(const std::string &domain) const {

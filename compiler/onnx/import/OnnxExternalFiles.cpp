@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <iterator>
 
 namespace opc::onnx {
 
@@ -87,6 +88,15 @@ Result<std::shared_ptr<const ExternalFiles::File>> ExternalFiles::open(const std
   return files_[location] = std::make_shared<const File>(data, size);
 }
 
+bool ExternalFiles::Ranges::take(uint64_t begin, uint64_t end) {
+  const auto next = taken_.lower_bound(begin);
+  if (next != taken_.end() && next->first == begin) return next->second == end; // tied weights have one place
+  if (next != taken_.end() && next->first < end) return false;
+  if (next != taken_.begin() && std::prev(next)->second > begin) return false;
+  taken_.emplace_hint(next, begin, end);
+  return true;
+}
+
 Result<StoredTensor> ExternalFiles::read(const Tensor &tensor, const user_op::TensorDesc &desc) {
   std::string location;
   uint64_t offset = 0;
@@ -117,6 +127,9 @@ Result<StoredTensor> ExternalFiles::read(const Tensor &tensor, const user_op::Te
   if (offset > file->size || bytes > file->size - offset)
     return refused(what, "it ends at byte " + std::to_string(offset) + " + " + std::to_string(bytes) + " of '" +
                              printableName(location) + "', which has " + std::to_string(file->size));
+  if (bytes > 0 && !ranges_[location].take(offset, offset + bytes))
+    return refused(what, "its bytes " + std::to_string(offset) + " to " + std::to_string(offset + bytes) + " of '" +
+                             printableName(location) + "' are those of another tensor in part");
   return StoredTensor{desc, {static_cast<const char *>(file->data) + offset, static_cast<size_t>(bytes)}, file, true};
 }
 

@@ -13,8 +13,11 @@
 #include "PrintableText.h"
 
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 namespace opc::onnx {
 namespace {
@@ -159,6 +162,8 @@ private:
   bool isTold_ = false;
 
   Opsets opsets_;
+  std::map<const Function *, bool>
+      calls_; // that are being resolved: whether it has been said that they call themselves
   std::map<FunctionKey, const Function *> functions_;
   std::unordered_map<std::string, const Type *> declared_; // what the model says of its values
   std::map<std::pair<std::string, std::string>, UnknownOp> unknown_;
@@ -309,6 +314,15 @@ std::vector<Term> ModelImport::call(const Function &function, const Node &node, 
   if (level.depth >= kMaxDepth)
     throw Refusal{"OPC0322", "functions call one another more than " + std::to_string(kMaxDepth) + " deep",
                   "a function cannot call itself"};
+  const auto [active, isNew] = calls_.emplace(&function, false);
+  if (!isNew) { // said once: its calls may double with every level
+    if (std::exchange(active->second, true)) throw Refusal{"", "", ""};
+    throw Refusal{"OPC0322", "function " + shown(function.name()) + " calls itself", "a function cannot call itself"};
+  }
+  const std::unique_ptr<const Function, std::function<void(const Function *)>> end(
+      &function, [this](const Function *f) {
+        if (const auto at = calls_.find(f); !at->second) calls_.erase(at); // one that calls itself is not tried again
+      });
   Opsets opsets = *level.opsets;
   for (const OperatorSet &o : function.opset_import()) opsets[domainOf(o.domain())] = o.version();
   Attributes given = attributes;
@@ -623,7 +637,7 @@ bool ModelImport::finish(const Scope &scope) {
   if (!unknown_.empty()) {
     std::string list;
     for (const auto &[key, u] : unknown_)
-      list += (list.empty() ? "" : "; ") + (key.first.empty() ? "" : key.first + ".") + shown(key.second) +
+      list += (list.empty() ? "" : "; ") + (key.first.empty() ? "" : shown(key.first) + ".") + shown(key.second) +
               " (version " + std::to_string(u.version) + "): " + std::to_string(u.nodes) +
               (u.nodes == 1 ? " node, " : " nodes, first ") + u.first;
     error(

@@ -25,9 +25,18 @@ public:
 
 private:
   struct File;
+  /// What of a file is taken. A tensor may lie where another one does, and not in a part of it.
+  class Ranges {
+  public:
+    bool take(uint64_t begin, uint64_t end);
+
+  private:
+    std::map<uint64_t, uint64_t> taken_;
+  };
   Result<std::shared_ptr<const File>> open(const std::string &location);
   std::string model_;
   std::map<std::string, std::shared_ptr<const File>> files_;
+  std::map<std::string, Ranges> ranges_;
 };
 
 /// Whole numbers of 2 or 4 bits, several in a byte.
