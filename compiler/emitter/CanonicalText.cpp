@@ -120,8 +120,10 @@ private:
     case F::CPPTYPE_DOUBLE: return number(i < 0 ? r->GetDouble(m, f) : r->GetRepeatedDouble(m, f, i));
     case F::CPPTYPE_BOOL: return (i < 0 ? r->GetBool(m, f) : r->GetRepeatedBool(m, f, i)) ? "true" : "false";
     case F::CPPTYPE_ENUM: return (i < 0 ? r->GetEnum(m, f) : r->GetRepeatedEnum(m, f, i))->name();
-    case F::CPPTYPE_STRING:
-      return "\"" + pb::strings::Utf8SafeCEscape(i < 0 ? r->GetString(m, f) : r->GetRepeatedString(m, f, i)) + "\"";
+    case F::CPPTYPE_STRING: {
+      const std::string text = i < 0 ? r->GetString(m, f) : r->GetRepeatedString(m, f, i);
+      return "\"" + (f->type() == F::TYPE_BYTES ? pb::CEscape(text) : pb::strings::Utf8SafeCEscape(text)) + "\"";
+    }
     case F::CPPTYPE_MESSAGE: break;
     }
     return "";

@@ -166,6 +166,12 @@ private:
 
 bool fitsGraphFile(DenseElementsAttr constant) { return constant.isSplat() || constant.getNumElements() == 1; }
 
+std::vector<graph::ModelNumber> modelNumbersOf(ModuleOp module) {
+  graph::Job rest;
+  if (auto job = module->getAttrOfType<ir::JobAttr>(ir::kJobAttr)) parse(job.getRest().str(), &rest);
+  return {rest.net().model_number().begin(), rest.net().model_number().end()};
+}
+
 bool toGraph(ModuleOp module, graph::Job *job, std::string *error) { return GraphWriter(job, error).run(module); }
 
 } // namespace opc

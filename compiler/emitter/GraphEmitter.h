@@ -8,6 +8,7 @@
 #include "mlir/IR/BuiltinOps.h"
 
 #include <string>
+#include <vector>
 
 namespace opc {
 
@@ -17,6 +18,9 @@ bool fitsGraphFile(mlir::DenseElementsAttr constant);
 /// The graph as messages. Constants become `constant` ops when all elements are equal; others cannot be written as a
 /// graph, and `error` then says so (emit before simplification, or make them variables: Pipeline::keepConstants).
 bool toGraph(mlir::ModuleOp module, graph::Job *job, std::string *error);
+
+/// What of a model has become part of its ops (graph.proto).
+std::vector<graph::ModelNumber> modelNumbersOf(mlir::ModuleOp module);
 
 /// Canonical text: a list of ops, or a Job when the graph came with one. Fields in number order, map entries sorted by
 /// key, the shortest floats that read back the same, small messages on one line. Reading it back and writing it again

@@ -6,6 +6,7 @@
 #include "ControlOp.h"
 #include "Graph.h"
 #include "GraphAttributes.h"
+#include "GraphEmitter.h"
 #include "Locations.h"
 #include "NativeEmitter.h"
 #include "PlanFile.h"
@@ -21,6 +22,12 @@ namespace opc {
 namespace {
 
 StringRef baseName(StringRef path) { return path.substr(path.rfind('/') + 1); }
+
+/// The place of a model's node without the model's folder; "" of any other place.
+std::string nodePlace(StringRef place) {
+  const size_t node = place.find(": node ");
+  return node == StringRef::npos ? "" : baseName(place.substr(0, node)).str() + place.substr(node).str();
+}
 
 plan::Register::Kind registerKind(BufferKind kind) {
   switch (kind) {
@@ -53,9 +60,8 @@ Place placeOf(Location loc) {
 
 void location(Operation *op, plan::Location *out) {
   const Place l = placeOf(op->getLoc());
-  const StringRef place = l.pythonLoc; // of a model, and of text made of one: "model.onnx: node 17 ..."
-  if (const size_t node = place.find(": node "); node != StringRef::npos)
-    return out->set_file(baseName(place.substr(0, node)).str() + place.substr(node).str());
+  // Of a model, and of text made of one: "model.onnx: node 17 ..."
+  if (const std::string place = nodePlace(l.pythonLoc); !place.empty()) return out->set_file(place);
   if (!l.range || l.range.getStartLine() == 0) return;
   const StringRef file = baseName(l.range.getFilename());
   out->set_file(file.str());
@@ -389,6 +395,14 @@ std::string kernelName(const ExecutionSchedule &schedule, const ScheduledTask &t
   return kernelName(*cast<ir::UserOp>(task.op).def(), *task.kernel);
 }
 
+static void addNumbers(const ModelNumbers &numbers, plan::Plan *plan) {
+  for (const graph::ModelNumber &n : numbers) {
+    auto *own = plan->mutable_interface()->add_model_number();
+    *own = n;
+    if (n.has_reader()) own->set_reader(nodePlace(n.reader()));
+  }
+}
+
 std::string emitPlan(ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName,
                      const VariableValues &values, const SizeFacts *sizes, NativeEmitter *native,
                      const ControlPlans &graphs) {
@@ -401,12 +415,13 @@ std::string emitPlan(ModuleOp module, const ExecutionSchedule &schedule, const s
   emitter.addNative(native, &plan);
   emitter.addGraphs(&graphs);
   emitter.run(module);
+  addNumbers(modelNumbersOf(module), &plan);
   return encodePlan(plan);
 }
 
 std::string emitPlan(ArrayRef<RankPart> parts, ArrayRef<uint32_t> partOfRank, ArrayRef<Placement> placements,
                      uint32_t microBatches, const std::string &graphName, const VariableValues &values,
-                     NativeEmitter *native) {
+                     NativeEmitter *native, const ModelNumbers &numbers) {
   google::protobuf::Arena arena;
   plan::Plan &plan = *google::protobuf::Arena::CreateMessage<plan::Plan>(&arena);
   plan.set_producer("opc " OPC_VERSION_STRING);
@@ -426,6 +441,7 @@ std::string emitPlan(ArrayRef<RankPart> parts, ArrayRef<uint32_t> partOfRank, Ar
   }
   for (uint32_t p : partOfRank) plan.add_part_of_rank(p);
   if (microBatches > 1) plan.set_micro_batches(microBatches);
+  addNumbers(numbers, &plan);
   return encodePlan(plan);
 }
 

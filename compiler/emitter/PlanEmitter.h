@@ -7,6 +7,8 @@
 #include "SizeSweep.h"
 #include "StoredTensor.h"
 
+#include "graph.pb.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -20,6 +22,9 @@ class NativeEmitter;
 
 /// Values of variables, by name.
 using VariableValues = std::map<std::string, StoredTensor>;
+
+/// What of a model has become part of ops: a plan keeps it (kernels/wire/ModelNumber.h).
+using ModelNumbers = std::vector<graph::ModelNumber>;
 
 /// By op: the plan file of each of its graphs.
 using ControlPlans = llvm::DenseMap<mlir::Operation *, std::vector<std::string>>;
@@ -47,6 +52,7 @@ struct RankPart {
 /// The bytes of a plan for several ranks.
 std::string emitPlan(llvm::ArrayRef<RankPart> parts, llvm::ArrayRef<uint32_t> partOfRank,
                      llvm::ArrayRef<Placement> placements, uint32_t microBatches, const std::string &graphName,
-                     const VariableValues &values = {}, NativeEmitter *native = nullptr);
+                     const VariableValues &values = {}, NativeEmitter *native = nullptr,
+                     const ModelNumbers &numbers = {});
 
 } // namespace opc

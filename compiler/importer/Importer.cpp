@@ -81,6 +81,7 @@ private:
     graph::Job rest = *graph_.file.job;
     graph_.file.job->unsafe_arena_set_allocated_net(net);
     rest.DiscardUnknownFields();
+    if (net && net->model_number_size()) *rest.mutable_net()->mutable_model_number() = net->model_number();
     std::string trainConf;
     if (rest.job_conf().has_train_conf()) {
       trainConf = shortText(rest.job_conf().train_conf());

@@ -3,6 +3,7 @@
 #include "GraphNodes.h"
 
 #include "AttrWire.h"
+#include "ModelNumber.h"
 #include "OpSuggestions.h"
 #include "PluginOverrides.h"
 #include "TextParts.h"
@@ -42,6 +43,9 @@ public:
     const auto &ops = graph_.file.job->net().op();
     graph_.nodes.resize(static_cast<size_t>(ops.size()));
     if (ops.empty()) graph_.error(SourceRange(), "OPC0103", "the graph has no op");
+    const auto &numbers = graph_.file.job->net().model_number();
+    if (const Status s = checkModelNumbers({numbers.begin(), numbers.end()}, "OPC0105"); !s)
+      graph_.error(SourceRange(), "OPC0105", s.message(), "write the graph anew from its model");
     readPlacement();
     std::unordered_map<std::string_view, int> names;
     names.reserve(graph_.nodes.size());

@@ -52,7 +52,7 @@ std::optional<std::string> graphDigest(const std::string &bytes) {
     sums.push_back(digestOf(op));
   }
   std::sort(sums.begin(), sums.end());
-  file->job->clear_net();
+  file->job->clear_net(); // its numbers are in its ops
   if (file->job->has_job_conf()) file->job->mutable_job_conf()->clear_job_name();
   sums.push_back(digestOf(*file->job));
   char digits[17];

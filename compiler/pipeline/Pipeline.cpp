@@ -128,6 +128,13 @@ static std::vector<RankPart> partsOf(PhysicalGraphs &ranks,
   return parts;
 }
 
+static std::string emitParts(ModuleOp module, const std::vector<RankPart> &parts, llvm::ArrayRef<uint32_t> partOfRank,
+                             int64_t microBatches, const std::string &name, const VariableValues &values,
+                             NativeEmitter *native) {
+  return emitPlan(parts, partOfRank, readPlacements(module), static_cast<uint32_t>(microBatches), name, values, native,
+                  modelNumbersOf(module));
+}
+
 static onnx::ImportRequest requestOf(const std::string &name, const CompileOptions &options) {
   return {name, options.maxGraphBytes, options.shapes, options.model, graphsInOps(options), options.sizes};
 }
@@ -362,9 +369,9 @@ struct Pipeline::Impl {
     const SizeFacts *open = options.sizes.empty() ? nullptr : &sizeFacts;
     if (ranks.parts.empty())
       return planBytes = emitPlan(*module, *executions[0], source.name, given, open, native.get(), graphs), true;
-    planBytes = emitPlan(partsOf(ranks, executions), ranks.partOfRank, readPlacements(*module),
-                         static_cast<uint32_t>(options.mesh->microBatches), source.name, given, native.get());
-    return true;
+    return planBytes = emitParts(*module, partsOf(ranks, executions), ranks.partOfRank, options.mesh->microBatches,
+                                 source.name, given, native.get()),
+           true;
   }
 
   /// Shapes that were given must be of inputs or variables that there are.

@@ -147,6 +147,7 @@ Status loadVariables(opc_session *session, const char *path, size_t *count) {
   size_t found = 0;
   const auto &variables = session->session.interface().variables;
   for (const VariableInfo &v : variables) found += archive->contains(v.name);
+  OPC_RETURN_IF_ERROR(session->session.checkNumbers(*archive));
   OPC_RETURN_IF_ERROR(checkLoaded(*session, *archive, path, found, count != nullptr));
   for (const VariableInfo &v : variables) {
     if (!archive->contains(v.name)) continue;

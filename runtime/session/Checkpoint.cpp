@@ -119,7 +119,7 @@ Result<TrainingState> loadCheckpoint(const std::string &path, Session &session) 
     OPC_RETURN_IF_ERROR(checkTensor(value, v.desc, "variable '" + v.name + "' of " + path));
     values.push_back(std::move(value));
   }
-  for (size_t i = 0; i < values.size(); ++i) OPC_RETURN_IF_ERROR(session.setVariable(variables[i].name, values[i]));
+  for (size_t i = 0; i < values.size(); ++i) OPC_RETURN_IF_ERROR(session.restoreVariable(variables[i].name, values[i]));
   OPC_RETURN_IF_ERROR(session.setStep(state.step));
   return state;
 }

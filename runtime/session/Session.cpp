@@ -9,6 +9,7 @@
 #include "LocalRanks.h"
 #include "NativeImages.h"
 #include "NearestNames.h"
+#include "NumberValues.h"
 #include "OpCase.h"
 #include "OutputCuts.h"
 #include "PlanAgreement.h"
@@ -58,6 +59,7 @@ struct Session::Impl : runtime::LocalRanks {
   SessionOptions options;
   std::vector<RankStats> sent; // by rank of this process
   SessionInterface interface;
+  runtime::NumberValues numbers;
   std::unordered_map<std::string, size_t> inputIndex, outputIndex, variableIndex;
   std::vector<bool> fed, isSet; // by input, by variable
   size_t unfed = 0, unset = 0;
@@ -448,6 +450,8 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
     impl->graph().setWatchdog(impl->watchdog.get());
   }
   impl->describeInterface();
+  OPC_ASSIGN_OR_RETURN(impl->numbers, runtime::NumberValues::read(*plan));
+  impl->interface.numbers = impl->numbers.list();
   OPC_ASSIGN_OR_RETURN(impl->cuts, runtime::outputCuts(*plan, impl->job));
   OPC_RETURN_IF_ERROR(impl->loadConstants(*plan));
   OPC_RETURN_IF_ERROR(giveValues(*plan, [&](const std::string &name, std::string *bytes) {
@@ -575,7 +579,30 @@ Status Session::setVariableLater(const std::string &name, std::function<Status(v
   return Status::ok();
 }
 
+Status Session::checkNumber(const std::string &name, const HostTensor &tensor) const {
+  return impl_->numbers.check(name, tensor, impl_->variableIndex.count(name) != 0);
+}
+
+Status Session::checkNumbers(const TensorArchive &archive) const {
+  for (const NumberInfo &n : impl_->interface.numbers) {
+    if (!archive.contains(n.name)) continue;
+    TensorReadOptions as;
+    as.voidType = n.desc.data_type();
+    OPC_ASSIGN_OR_RETURN(const user_op::TensorDesc found, archive.describe(n.name, as));
+    OPC_RETURN_IF_ERROR(checkTensor(found, n.desc, runtime::NumberValues::shown(n.name)));
+    OPC_ASSIGN_OR_RETURN(const HostTensor value, archive.read(n.name, as));
+    OPC_RETURN_IF_ERROR(checkNumber(n.name, value));
+  }
+  return Status::ok();
+}
+
 Status Session::setVariable(const std::string &name, const HostTensor &tensor) {
+  OPC_RETURN_IF_ERROR(checkNumber(name, tensor));
+  if (impl_->numbers.has(name) && !impl_->variableIndex.count(name)) return Status::ok();
+  return restoreVariable(name, tensor);
+}
+
+Status Session::restoreVariable(const std::string &name, const HostTensor &tensor) {
   auto it = impl_->variableIndex.find(name);
   if (it == impl_->variableIndex.end()) return Impl::unknown("variable", name, impl_->interface.variables);
   for (const auto &r : impl_->here) // a kernel may read it together with a released one

@@ -93,11 +93,18 @@ struct VariableInfo {
   bool hasInitializer = false; // or a value in the plan
   bool hasValue = false;       // in the plan
 };
+/// A tensor of the model that has become part of ops: neither input nor variable, unless other ops read it as such.
+struct NumberInfo {
+  std::string name;
+  user_op::TensorDesc desc;
+  std::string reader; // the first node that reads it; may be empty
+};
 /// What a plan takes and gives, in the graph's order.
 struct SessionInterface {
   std::vector<PortInfo> inputs, outputs;
   std::vector<VariableInfo> variables;
   std::vector<SizeInfo> sizes; // that the plan leaves open
+  std::vector<NumberInfo> numbers;
 };
 
 /// Numbers for --stats.
@@ -150,8 +157,16 @@ public:
   /// where it must be copied: no such input, not aligned to 64, several ranks, micro-batches, no keepPackedVariables, a
   /// plan with sizes in a range.
   bool lendInput(const std::string &name, const void *data);
-  /// Copies the tensor into the variable. After the first run the kernels that read it are bound again.
+  /// Copies the tensor into the variable. After the first run the kernels that read it are bound again. Of a number of
+  /// the model it is checkNumber().
   Status setVariable(const std::string &name, const HostTensor &tensor);
+  /// The same without a look at the numbers: for what a run of this graph has left in the variable.
+  Status restoreVariable(const std::string &name, const HostTensor &tensor);
+  /// OPC0719 where `name` is one of the interface's numbers and has another value, of which `tensor` could change a
+  /// part at most. OPC0703, OPC0704.
+  Status checkNumber(const std::string &name, const HostTensor &tensor) const;
+  /// The same of all that a file has.
+  Status checkNumbers(const TensorArchive &archive) const;
   /// The same, with a value that `fill` writes into memory of the variable's type: where that saves memory, not before
   /// the kernels that read it are tied (prepare()), and not again once it has succeeded. Its errors are
   /// those of prepare() then.

@@ -185,6 +185,7 @@ std::optional<std::vector<Term>> loopInOp(Conversion &c, const Graph &graph, con
   if (!results) return std::nullopt;
   const std::optional<StoredTensor> &goesOn = results->front()->value;
   const bool isEndless = goesOn && goesOn->bytes[0];
+  if (goesOn) c.draft.rely(results->front());
   if (isEndless && loop.turns->value && turnsOf(c, loop) > kMostTurnsInOp)
     c.unsupported("a loop of more than " + std::to_string(kMostTurnsInOp) + " turns, which no condition ends");
   if (loop.rows && !loop.length)
@@ -239,6 +240,7 @@ std::optional<std::vector<Term>> loopNodeInOp(Conversion &c, const Graph &graph,
   loop.condition = c.has(1) ? c.reshape(c.in(1), {}) : c.scalar(kBool, 1);
   loop.state = state;
   loop.rows = rows;
+  if (loop.condition->value) c.draft.rely(loop.condition);
   loop.isExact = loop.turns->value && loop.condition->value && loop.condition->value->bytes[0];
   if (c.has(0) && loop.turns->value) loop.length = std::max<int64_t>(c.knownInts(0).at(0), 0);
   if (const auto most = c.has(0) ? c.draft.limitOf(c.in(0)) : std::nullopt; most && !loop.length)

@@ -175,10 +175,10 @@ Term requantized(Conversion &c, const Term &sum, const Term &left, const Term &r
 Term biasSteps(Conversion &c, const Term &bias, const Term &scale) {
   const Quantized *known = c.draft.quantized(bias);
   if (known && known->integers->type() == kInt32 && !known->zero && known->scale->value && scale->value) {
-    const std::vector<double> own = c.knownFloats(known->scale, "a scale"), wanted = c.knownFloats(scale, "a scale");
+    const std::vector<double> own = Conversion::peeked(known->scale), wanted = Conversion::peeked(scale);
     bool same = own.size() == wanted.size();
     for (size_t k = 0; same && k < own.size(); ++k) same = std::abs(own[k] - wanted[k]) <= 1e-6 * wanted[k];
-    if (same) return known->integers;
+    if (same) return c.draft.rely(known->scale), c.draft.rely(scale), known->integers;
   }
   return quantized(c, bias, scale, nullptr, kInt32);
 }

@@ -207,15 +207,19 @@ std::vector<double> Conversion::floats(const std::string &name) const {
 
 std::vector<int64_t> Conversion::knownInts(const Term &term, const std::string &what) const {
   if (!term->value) throw Undecided{term, what};
+  draft.rely(term);
   if (term->value->bytes.size() > kDecidingBytes) unsupported(what + " has " + term->desc.toString() + ": too many");
   return elements<int64_t>(*term->value);
 }
 
 std::vector<double> Conversion::knownFloats(const Term &term, const std::string &what) const {
   if (!term->value) throw Undecided{term, what};
+  draft.rely(term);
   if (term->value->bytes.size() > kDecidingBytes) unsupported(what + " has " + term->desc.toString() + ": too many");
   return elements<double>(*term->value);
 }
+
+std::vector<double> Conversion::peeked(const Term &known) { return elements<double>(*known->value); }
 
 void Conversion::checkOne(size_t input) const {
   if (in(input)->shape().elem_cnt() != 1)

@@ -94,6 +94,8 @@ public:
   /// The elements of a value that must be known, whatever their type.
   std::vector<int64_t> knownInts(const Term &term, const std::string &what) const;
   std::vector<double> knownFloats(const Term &term, const std::string &what) const;
+  /// The same of a value on which nothing relies yet (GraphDraft::rely).
+  static std::vector<double> peeked(const Term &known);
   std::vector<int64_t> knownInts(size_t input) const { return knownInts(in(input), inputText(input)); }
   std::vector<double> knownFloats(size_t input) const { return knownFloats(in(input), inputText(input)); }
   /// The same of a tensor that must have one element.

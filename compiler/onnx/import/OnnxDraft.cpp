@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OnnxDraft.h"
 #include "AttrWire.h"
+#include "ModelNumber.h"
 #include "PrintableText.h"
 #include "Registry.h"
 
@@ -246,6 +247,20 @@ std::vector<Term> GraphDraft::add(const std::string &type, const std::vector<Ter
   return results;
 }
 
+void GraphDraft::noteRead(const Term &term) {
+  if (!term) return;
+  if (const auto found = fixed_.find(term.get()); found != fixed_.end())
+    numbers_.try_emplace(found->second, Number{*term->value, places_.back()});
+  for (const Term &element : term->list) noteRead(element);
+}
+
+void GraphDraft::rely(const Term &term) {
+  if (!term || term->isFixed) return;
+  dependencies(term, [&](const DraftOp &op) {
+    if (op.kind == OpKind::kVariable) numbers_.try_emplace(op.conf.name, Number{*op.value, places_.back()});
+  });
+}
+
 void GraphDraft::dependencies(const Term &term, const std::function<void(const DraftOp &)> &visit) const {
   std::unordered_set<int> seen;
   std::vector<int> open;
@@ -314,6 +329,9 @@ public:
       source(op, nameOf(op));
       tensors_[i] = {nameOf(op) + "/out"};
     }
+    for (const auto &[name, number] : draft_.numbers_)
+      *file_->job->mutable_net()->add_model_number() =
+          modelNumber(name, number.value.desc, number.value.bytes, number.reader);
     for (const auto &[name, term] : outputs) {
       const std::string in = tensorOf(term);
       // A graph input that is an output, too: opc's names are unique.

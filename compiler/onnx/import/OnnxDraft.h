@@ -144,6 +144,13 @@ public:
     return at == limits_.end() ? std::nullopt : std::optional<int64_t>(at->second);
   }
 
+  /// Remembers that an initializer is a constant: whoever reads it makes it part of ops.
+  void fix(const Term &constant, const std::string &name) { fixed_[constant.get()] = name; }
+  /// Notes the initializers that `term` is, where they are constants: the node reads it.
+  void noteRead(const Term &term);
+  /// Notes those on which its value depends: it decides how the node computes, and another one would come too late.
+  void rely(const Term &term);
+
   void bind(const Bounded &bounded) { bounds_[bounded.value.get()] = bounded; }
   /// Null when the value has a size that is known.
   const Bounded *bounded(const Term &value) const {
@@ -169,6 +176,8 @@ public:
   bool isFull() const { return made_ > kMostOps; }
   static constexpr size_t kMostOps = 1'000'000;
 
+  /// Takes over which initializers are parts of ops.
+  void addNumbers(const GraphDraft &other) { numbers_.insert(other.numbers_.begin(), other.numbers_.end()); }
   /// The ops that the outputs need, all inputs, and the outputs by name.
   void write(const std::vector<std::pair<std::string, Term>> &outputs, GraphFile *file);
 
@@ -185,6 +194,10 @@ private:
     size_t place = 0;
     int trainedOne = -1;     // of what is read as no parameter: the variable that is trained,
     std::string beside = {}; // and its own name, where that is needed, too
+  };
+  struct Number {
+    StoredTensor value;
+    std::string reader; // a place
   };
   static std::string nameOf(const DraftOp &op, bool isTrainedToo);
   class Writer;
@@ -205,6 +218,8 @@ private:
   std::unordered_map<int, Term> untrained_; // by the trained variable's op
   std::unordered_set<std::string> sources_; // names of inputs and variables
   std::vector<std::string> places_ = {""}, names_ = {""};
+  std::unordered_map<const Operand *, std::string> fixed_;
+  std::map<std::string, Number> numbers_; // values of initializers that are in ops
 };
 
 } // namespace opc::onnx

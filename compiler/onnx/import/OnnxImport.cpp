@@ -131,6 +131,7 @@ private:
                            const Attributes &attributes);
   Term constantNode(const Node &node, const Attributes &attributes, const Level &level);
   Term tensorTerm(const Tensor &tensor, const std::string &prefix, const std::string &name, bool isInitializer);
+  std::optional<std::string> givenConstant(const std::string &name, const user_op::TensorDesc &desc);
   void undecide(const Undecided &u, const std::string &op);
   void checkDeclared(const std::string &name, const Operand &value);
   static std::optional<Refusal> contradiction(const std::string &name, const Type &type, const Operand &value);
@@ -241,10 +242,13 @@ void ModelImport::readInputs(Scope *scope) {
 }
 
 std::optional<std::string> ModelImport::constantInput(const std::string &name, const user_op::TensorDesc &desc) {
-  if (inputs_.isOpen()) return std::nullopt;
+  return inputs_.isOpen() ? std::nullopt : givenConstant(name, desc);
+}
+
+std::optional<std::string> ModelImport::givenConstant(const std::string &name, const user_op::TensorDesc &desc) {
   Result<std::string> bytes = request_.model.constant(name, desc);
   if (bytes) return std::move(*bytes);
-  error("", bytes.status().id().c_str(), "the constant for input '" + shown(name) + "': " + bytes.status().message(),
+  error("", bytes.status().id().c_str(), "the constant for '" + shown(name) + "': " + bytes.status().message(),
         bytes.status().help());
   return std::nullopt;
 }
@@ -256,11 +260,18 @@ Term ModelImport::tensorTerm(const Tensor &tensor, const std::string &prefix, co
   Result<StoredTensor> value = tensorOf(tensor, &parsed_, &files_);
   if (!value) throw Refusal{value.status().id(), value.status().message(), value.status().help()};
   const bool isFloating = IsFloatingDataType(value->desc.data_type());
+  const std::string whole = printableName(prefix + tensorNames_.of(&tensor, name));
+  const bool isGiven = isInitializer && whole == printableName(name) && request_.model.constants.count(name);
+  if (isGiven)
+    if (auto given = givenConstant(name, value->desc)) {
+      auto bytes = std::make_shared<const std::string>(std::move(*given));
+      value = StoredTensor{value->desc, *bytes, bytes};
+    }
   const size_t limit = isFloating ? isInitializer ? 0 : kFloatConstantBytes : kConstantBytes;
-  if (value->bytes.size() <= limit || value->bytes.empty()) {
+  if (isGiven || value->bytes.size() <= limit || value->bytes.empty()) {
     made = GraphDraft::constant(std::move(*value));
+    if (isInitializer) draft_.fix(made, whole);
   } else {
-    const std::string whole = printableName(prefix + tensorNames_.of(&tensor, name));
     made = draft_.variable(whole, std::move(*value), isFloating && isInitializer);
   }
   if (isNarrow(tensor)) draft_.markNarrow(made);
@@ -436,6 +447,7 @@ std::vector<Term> ModelImport::convertOne(const Node &node, const std::vector<Te
   scope_ = scope;
   level_ = &level;
   std::vector<Term> read = inputs;
+  for (const Term &input : read) draft_.noteRead(input);
   for (size_t k = 0; k < read.size(); ++k)
     if (!isParameter(node, k)) read[k] = draft_.untrained(read[k]);
   // Converters of ONNX Runtime's domain build on those of the standard one.
@@ -665,6 +677,7 @@ bool ModelImport::finish(const Scope &scope) {
       error("", "OPC0422", "output '" + shown(v.name()) + "' is an empty optional, and opc's outputs are tensors");
       continue;
     }
+    draft_.noteRead(*value);
     outputs.emplace_back(printableName(v.name()), *value);
   }
   if (outputs.empty() && !errors_)

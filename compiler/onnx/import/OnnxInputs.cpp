@@ -178,9 +178,11 @@ bool ModelInputs::checkGiven() {
     if (std::find(dims.begin(), dims.end(), name) == dims.end())
       ok = refuse("OPC0005", "--dim names '" + shown(name) + "', which is no size of the model's inputs",
                   didYouMeanAmong(name, dims, "the inputs have no sizes with names"));
+  std::set<std::string> initialized;
+  for (const Tensor &t : graph_.initializer()) initialized.insert(t.name());
   for (const std::string &name : request_.model.constants)
-    if (!descs_.count(name))
-      ok = refuse("OPC0005", "--const names '" + shown(name) + "', which is no input of the model",
+    if (!descs_.count(name) && !initialized.count(name))
+      ok = refuse("OPC0005", "--const names '" + shown(name) + "', which is no input or initializer of the model",
                   didYouMeanAmong(name, names, "the model has no inputs"));
   return ok;
 }

@@ -72,6 +72,7 @@ std::unique_ptr<GraphFile> merged(const Registry &registry, const std::vector<Si
   GraphDraft draft(registry);
   const NamedTerms outputs = mergeSizes(&draft, {&a.model->draft, &a.model->outputs, sizesText(ranges, a.sizes)},
                                         {&b.model->draft, &b.model->outputs, sizesText(ranges, b.sizes)});
+  draft.addNumbers(a.model->draft);
   auto file = std::make_unique<GraphFile>();
   draft.write(outputs, file.get());
   file->decided = a.model->decided;

@@ -17,8 +17,8 @@ namespace opc::cli {
 std::vector<Option> ModelFlags::options(bool writes) {
   std::vector<Option> list = {
       {"--dim", 0, "NAME=N", "an ONNX model's size of this name, wherever it occurs (repeatable)", &dims_},
-      {"--const", 0, "NAME=SPEC", "an ONNX model's input becomes a constant, as --input writes it (repeatable)",
-       &constants_}};
+      {"--const", 0, "NAME=SPEC",
+       "an ONNX model's input or initializer becomes a constant, as --input writes it (repeatable)", &constants_}};
   if (writes)
     list.push_back({"--weights-out", 0, "FILE",
                     "write an ONNX model's weights as safetensors, and leave them out of the result", &weightsOut_});

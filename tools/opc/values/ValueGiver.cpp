@@ -70,10 +70,26 @@ public:
     for (const PortInfo &p : session_.interface().inputs) known.push_back(p.name);
     const size_t inputCount = known.size();
     for (const VariableInfo &v : session_.interface().variables) known.push_back(v.name);
+    for (const NumberInfo &n : session_.interface().numbers) known.push_back(n.name);
     for (const std::string &name : inputs_.flagNames()) {
       if (std::find(known.begin(), known.end(), name) != known.end()) continue;
       known.resize(inputCount);
       return noSuchName("input", name, known, "--input " + name + "=" + inputs_.origin(name));
+    }
+    return Status::ok();
+  }
+
+  /// What is given for numbers of the model must be what it has: they are in ops.
+  Status checkNumbers() const {
+    for (const NumberInfo &n : session_.interface().numbers) {
+      const NamedValues *source = sourceOf(n.name);
+      if (!source) continue;
+      OPC_ASSIGN_OR_RETURN(const auto type, source->fileTypeOf(n.name, n.desc.data_type()));
+      if (type && type->shape() != n.desc.shape()) // its elements may be larger than the machine
+        return checkTensor(*type, n.desc, "'" + n.name + "', a number of the model,");
+      Result<HostTensor> given = source->make({n.name, n.desc, flags_.seed.value_or(0), flags_.cast});
+      Status s = given ? withCastHelp(session_.checkNumber(n.name, *given)) : given.status();
+      if (!s) return std::move(s).withContext("giving " + n.name + " the value " + source->origin(n.name));
     }
     return Status::ok();
   }
@@ -99,13 +115,17 @@ public:
   Status variables(const std::set<std::string> &givenElsewhere) {
     for (const VariableInfo &v : session_.interface().variables) {
       if (givenElsewhere.count(v.name)) continue;
-      const NamedValues *source = inputs_.has(v.name) ? &inputs_ : nullptr;
-      // Of several files the last one wins, as of several flags.
-      for (const NamedValues &w : weights_)
-        if (w.has(v.name)) source = inputs_.has(v.name) ? source : &w;
+      const NamedValues *source = sourceOf(v.name);
       if (source || !v.hasInitializer) OPC_RETURN_IF_ERROR(give(Port{v.name, "variable", v.desc}, source));
     }
     return Status::ok();
+  }
+
+  /// Who gives a variable; null: nobody. Of several files the last one wins, as of several flags.
+  const NamedValues *sourceOf(const std::string &name) const {
+    if (inputs_.has(name)) return &inputs_;
+    const auto last = std::find_if(weights_.rbegin(), weights_.rend(), [&](const auto &w) { return w.has(name); });
+    return last == weights_.rend() ? nullptr : &*last;
   }
 
   /// Of a plan that leaves sizes open: the values that have a shape say it, before others follow from it.
@@ -143,6 +163,7 @@ public:
     std::set<std::string> inputNames, variableNames;
     for (const PortInfo &p : session_.interface().inputs) inputNames.insert(p.name);
     for (const VariableInfo &v : session_.interface().variables) variableNames.insert(v.name);
+    for (const NumberInfo &n : session_.interface().numbers) variableNames.insert(n.name);
     auto note = [&](const NamedValues &values, const std::set<std::string> &a, const std::set<std::string> &b,
                     const char *kind) {
       std::string keys;
@@ -283,6 +304,7 @@ Result<ValueReport> giveValues(Session &session, const NamedValues &inputs, cons
   ValueGiver giver(session, inputs, flags);
   OPC_RETURN_IF_ERROR(giver.openWeights());
   OPC_RETURN_IF_ERROR(giver.checkNames());
+  OPC_RETURN_IF_ERROR(giver.checkNumbers());
   OPC_RETURN_IF_ERROR(giver.checkWeights(fedElsewhere));
   OPC_RETURN_IF_ERROR(giver.variables(fedElsewhere));
   OPC_RETURN_IF_ERROR(giver.inputs(fedElsewhere));

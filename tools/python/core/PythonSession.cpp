@@ -127,6 +127,14 @@ void PythonSession::setVariable(const std::string &name, py::handle value) {
     array.copyTo(tensor.data());
     return python::check(session_.setVariable(name, tensor));
   }
+  for (const NumberInfo &n : interface_.numbers) {
+    if (n.name != name) continue;
+    HostTensor tensor = valueOf(HostTensor::createUninitialized(n.desc.data_type(), n.desc.shape()));
+    const AnyArray array(value, n.desc.data_type(), "'" + name + "'");
+    check(array.check(n.desc, "'" + name + "'"));
+    array.copyTo(tensor.data());
+    return python::check(session_.checkNumber(name, tensor));
+  }
   noSuch("variable", name, interface_.variables);
 }
 
@@ -140,6 +148,7 @@ size_t PythonSession::loadVariables(const std::string &path, bool isPart) {
       found.push_back(&v);
     else
       lacking.push_back(v.name);
+  check(session_.checkNumbers(*archive));
   if (!lacking.empty() && !(isPart && !found.empty()))
     raise(Status(StatusCode::kUsage, "OPC0717",
                  concat(path, " lacks ", lacking.size(), " of the graph's ",

@@ -37,6 +37,7 @@ constexpr std::pair<std::string_view, std::string_view> kPhrases[] = {
     {"use the same data and flags", "use the same data and parameters"},
     {"--trap nan,inf finds", "opc run --trap nan,inf finds"},
     {"--save-every N", "save_every="},
+    {"import the model with it: --const ", "load the model with it, consts= of opc.load: "},
     {"--weights ", "weights="},
     {"--weights", "load_weights"},
     {"raise --max-memory", "raise max_memory"},
