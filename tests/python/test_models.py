@@ -93,6 +93,69 @@ class Models(ScratchTest):
         self.assertGreater(len(saved.plan), w.nbytes)
         np.testing.assert_allclose(saved.run(x=np.ones((1, 4096), F32))["y"], want, atol=1e-3)
 
+    def test_the_files_of_a_model_are_not_written(self):
+        """Saving over what the weights are read from would destroy them: the model, and the file beside it."""
+        w = np.arange(6, dtype=F32).reshape(2, 3)
+        with open(self.path("w.safetensors"), "wb") as f:
+            f.write(w.tobytes())
+        beside = [m.external("w", (2, 3), location="w.safetensors", offset=0, length=24)]
+        g = opc.load(self.model([m.node("Mul", ["x", "w"], ["h"]), m.node("ReduceSum", ["h"], ["y"], keepdims=0)], [m.value("x", (2, 3))], [m.value("y")], beside))
+        step = g.training_step("y", opc.optim.SGD(lr=0.1))
+        program = g.compile()
+        training = opc.train(step, {"x": np.ones((2, 3), F32)}, steps=1)
+        writers = [g.save, g.grad("y").save, step.save, program.save, program.save_weights, training.save,
+                   lambda path: opc.train(step, {"x": np.ones((2, 3), F32)}, steps=1, save=path)]
+        os.symlink("w.safetensors", self.path("link.safetensors"))
+        for write in writers:
+            for name in ("w.safetensors", "link.safetensors", "m.onnx"):
+                with self.assertRaises(opc.UsageError) as caught:
+                    write(self.path(name))
+                if name != "m.onnx":  # an ending that some refuse themselves
+                    self.assertEqual(caught.exception.code, "OPC0002", str(caught.exception))
+        with open(self.path("w.safetensors"), "rb") as f:
+            self.assertEqual(f.read(), w.tobytes())
+        program.save_weights(self.path("own.safetensors"))
+        g.save(self.path("g.pbtxt"))
+        np.testing.assert_allclose(program.run(x=X)["y"], (X * w).sum(), rtol=1e-6)
+
+    def test_numbers_of_ops_have_the_model_s_values(self):
+        """Bounds of Clip: set, loaded, also of a graph that grew, and with another value as constants of the import."""
+        low, high = np.array(-1, F32), np.array(1, F32)
+        nodes = [m.node("Mul", ["x", "w"], ["h"]), m.node("Clip", ["h", "low", "high"], ["y"], "clip")]
+        path = self.model(nodes, [m.value("x", (2, 3))], [m.value("y")], [m.tensor("w", np.ones(3, F32)), m.tensor("low", low), m.tensor("high", high)])
+        np.savez(self.path("same.npz"), w=np.ones(3, F32), low=low)
+        np.savez(self.path("other.npz"), w=np.ones(3, F32), low=np.array(-0.5, F32))
+        grown = opc.load(path)
+        grown.output("z", opc.ops.relu(grown.tensor("y")))
+        opc.load(path).compile().save(self.path("m.plan"))
+        for program in (opc.load(path).compile(), grown.compile(), opc.load(self.path("m.plan")), opc.load(path).grad("y").compile()):
+            session = program.session()
+            self.assertEqual(session.load_weights(self.path("same.npz")), 1)
+            session.variables["low"] = low
+            for give in (lambda: session.load_weights(self.path("other.npz")), lambda: session.variables.__setitem__("low", -0.5)):
+                with self.assertRaisesRegex(opc.UsageError, "'low' is given as -0.5, and the model has -1: it is a part of .*m.onnx: node 1 \"clip\"") as caught:
+                    give()
+                self.assertEqual(caught.exception.code, "OPC0719")
+                self.assertNotIn("--const", str(caught.exception))
+            np.testing.assert_array_equal(session.run(x=X)["y"], np.clip(X, -1, 1))
+        made = opc.load(path, consts={"low": np.array(-0.5, F32)}).compile().session()
+        made.load_weights(self.path("other.npz"))
+        np.testing.assert_array_equal(made.run(x=X)["y"], np.clip(X, F32(-0.5), 1))
+
+    def test_errors_of_a_model_name_its_nodes(self):
+        """Not the generated text that the compiler reads."""
+        body = m.graph([m.node("Identity", ["go"], ["on"]), m.node("Mul", ["s", "w"], ["t"])], [m.value("i", (), 7), m.value("go", (), 9), m.value("s", (2, 3))],
+                       [m.value("on", (), 9), m.value("t", (2, 3))])
+        nodes = [m.node("Loop", ["n", "", "x"], ["h"], "turns", body=body), m.node("ReduceSum", ["h"], ["y"], keepdims=0)]
+        g = opc.load(self.model(nodes, [m.value("x", (2, 3)), m.value("n", (), 7)], [m.value("y")], [m.tensor("w", np.ones((2, 3), F32))]))
+        with self.assertRaises(opc.Error) as caught:
+            g.grad("y").compile()
+        text = str(caught.exception)
+        self.assertEqual(caught.exception.code, "OPC0511", text)
+        self.assertIn("op turns", text)
+        self.assertIn('m.onnx: node 0 "turns"', text)
+        self.assertNotRegex(text, r"<\w+>:\d+|op_type_name")
+
     def test_a_session_reads_the_weights_and_notices_another_file(self):
         path = self.layer()
         program = opc.load(path).compile()

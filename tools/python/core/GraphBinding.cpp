@@ -5,6 +5,7 @@
 #include "AttrConversion.h"
 #include "CompileRequest.h"
 #include "FileBytes.h"
+#include "FileUse.h"
 #include "GraphMessage.h"
 #include "ModelSource.h"
 #include "OpSuggestions.h"
@@ -14,9 +15,6 @@
 #include <pybind11/stl.h>
 
 #include <google/protobuf/text_format.h>
-
-#include <fstream>
-#include <sstream>
 
 namespace py = pybind11;
 
@@ -36,13 +34,6 @@ user_op::TensorDesc descFrom(py::handle shape, py::handle dtype) {
 }
 
 /// What the file of a Python line has, so that the message can show the line.
-SourceText sourceOf(const SourceRange &range) {
-  std::ifstream file(range.file);
-  std::stringstream text;
-  if (file) text << file.rdbuf();
-  return {range.file, text.str()};
-}
-
 NewOp newOp(const Registry &registry, const std::string &type, const py::dict &inputs, const py::dict &attrs) {
   NewOp op;
   op.type = type;
@@ -74,7 +65,7 @@ py::tuple addOp(GraphMessage &graph, const std::string &type, const py::dict &in
   std::string madeName;
   Diagnostic finding;
   if (!graph.addOp(*registry, std::move(op), &made, &madeName, &finding))
-    raise({finding}, 1, StatusCode::kInvalidGraph, sourceOf(finding.range));
+    raise({finding}, 1, StatusCode::kInvalidGraph, sourceAt(finding.range));
   py::list facts;
   for (const auto &[arg, fact] : made)
     facts.append(py::make_tuple(arg, fact.name, shapeToPython(fact.desc.shape()), dataTypeName(fact.desc.data_type())));
@@ -128,6 +119,11 @@ void bindRegistry(py::module_ &module) {
   });
   module.def("write_file", [](const std::string &path, const py::bytes &bytes) {
     check(writeFileAtomically(path, std::string_view(bytes)));
+  });
+  module.def("spare_model", [](const std::string &path, const std::string &model, const std::string &what) {
+    cli::FileUse files;
+    files.readsGraph(model, "the model");
+    check(files.writes(path, what));
   });
   module.def("read_file", [](const std::string &path) -> py::object {
     const auto file = std::make_shared<const FileBytes>(valueOf(FileBytes::open(path)));

@@ -5,11 +5,10 @@
 #include "AttrWire.h"
 #include "OpSuggestions.h"
 #include "PluginOverrides.h"
+#include "PythonErrors.h"
 #include "TextParts.h"
 
 #include <google/protobuf/text_format.h>
-
-#include <charconv>
 
 namespace opc::python {
 namespace {
@@ -21,18 +20,6 @@ std::string lineOf(const google::protobuf::Message &message) {
   std::string line;
   printer.PrintToString(message, &line);
   return line;
-}
-
-/// "train.py:41" as a range.
-SourceRange rangeOf(const PythonPlace &place) {
-  const size_t colon = place.rfind(':');
-  if (colon == std::string::npos) return {};
-  SourceRange range;
-  range.file = place.substr(0, colon);
-  std::from_chars(place.data() + colon + 1, place.data() + place.size(), range.line);
-  range.column = range.endColumn = 1;
-  range.endLine = range.line;
-  return range;
 }
 
 } // namespace
@@ -50,6 +37,7 @@ std::string GraphMessage::text() const {
   }
   std::string all;
   for (const graph::OperatorConf &op : job_.net().op()) all += "op { " + lineOf(op) + "}\n";
+  for (const graph::ModelNumber &n : job_.net().model_number()) all += "model_number { " + lineOf(n) + "}\n";
   return all;
 }
 
@@ -205,13 +193,13 @@ Diagnostic GraphMessage::explain(const Status &status, const NewOp &op, const st
   d.message = status.message();
   d.help = status.help();
   d.subject = "op " + name;
-  d.range = rangeOf(op.place);
+  d.range = placeOf(op.place);
   for (const auto &[arg, tensors] : op.inputs)
     for (size_t i = 0; i < tensors.size() && d.operands.size() < 8; ++i) {
       const user_op::TensorDesc *desc = find(tensors[i]);
       d.operands.push_back({concat(arg, tensors.size() > 1 ? "_" + std::to_string(i) : "", ": ", tensors[i], "  ",
                                    desc ? desc->toString() : "unknown"),
-                            "made by " + tensors[i].substr(0, tensors[i].rfind('/')), rangeOf(producer(tensors[i]))});
+                            "made by " + tensors[i].substr(0, tensors[i].rfind('/')), placeOf(producer(tensors[i]))});
     }
   return d;
 }

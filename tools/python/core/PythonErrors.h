@@ -30,6 +30,11 @@ template <class T> T valueOf(Result<T> result) {
   return *std::move(result);
 }
 
+/// "train.py:41" as a range; unknown where it is none.
+SourceRange placeOf(const std::string &place);
+/// The file of a range, to show its line; empty where it cannot be read.
+SourceText sourceAt(const SourceRange &range);
+
 /// Warnings and notes of a compilation that went well, as Python warnings.
 void warn(const std::vector<Diagnostic> &found, const SourceText &source);
 

@@ -30,7 +30,7 @@ def load(
     """A graph, or a program from a plan, told apart by content.
 
     dims: sizes that an ONNX model gives names, {"batch": 4}. consts: inputs of an ONNX model that decide shapes or branches and become
-    constants, {"sr": 16000}. options: shapes={"x": (32, 784)} for graphs that leave some open. The weights of a model come with it:
+    constants, {"sr": 16000}, and initializers with other values. options: shapes={"x": (32, 784)} for graphs that leave some open. The weights of a model come with it:
     they are read from its files when the graph is compiled, and the files must not change until then.
     """
     path = os.fspath(path)
@@ -48,7 +48,7 @@ def load(
         request.set_model(_options.sizes(dims), _options.constants(consts))
     graph, _ = Graph._read(path, content, request)
     graph.name = os.path.splitext(os.path.basename(path))[0]
-    graph._of_model = is_model
+    graph._of_model = os.path.abspath(path) if is_model else ""
     return graph
 
 

@@ -173,7 +173,7 @@ class Graph(OneOfAKind):
         self.gradients: Dict[str, Tensor] = {}
         self._pins: Dict[str, str] = {}
         self._values: Any = None  # of variables, that came with a model
-        self._of_model = False  # sizes of its inputs are in its constants, too
+        self._of_model = ""  # the path of the model that it is: sizes of its inputs are in its constants, too
 
     @classmethod
     def _read(cls, name: str, content: Any, options: Any) -> Tuple["Graph", Dict[str, Tuple[str, str]]]:
@@ -260,7 +260,9 @@ class Graph(OneOfAKind):
         dead and no-op ops go, and whether ops are joined. train: whether the step that a loaded OneFlow job asks for is made.
         """
         given = {name: value for name, value in locals().items() if name != "self"}
-        return Program(_core.compile(self._file, self._content(), self._options(**given), self._values), self.name)
+        program = Program(_core.compile(self._file, self._content(), self._options(**given), self._values), self.name)
+        program._of_model = self._of_model
+        return program
 
     def _options(self, **given: Any) -> Any:
         """What is given of compile's parameters, as the compiler takes it."""
@@ -281,8 +283,13 @@ class Graph(OneOfAKind):
         return self.text().encode()
 
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
-        """Writes the graph: binary when the name ends in .pb, else text. The file appears when it is complete."""
+        """Writes the graph: binary when the name ends in .pb, else text. The file appears when it is complete.
+
+        A model's own files, which its weights are read from, are refused.
+        """
         path = os.fspath(path)
+        if self._of_model:
+            _core.spare_model(path, self._of_model, "save")
         _core.write_file(path, self._message.binary() if path.endswith(".pb") else self._content())
         for written in _on_save:
             written(self, path)

@@ -95,7 +95,9 @@ class Session(OneOfAKind):
         return self._core.load_variables(os.fspath(path), partial)
 
     def save_weights(self, path: Union[str, "os.PathLike[str]"]) -> None:
-        """Writes every variable: .npz when the name ends so, else safetensors."""
+        """Writes every variable: .npz when the name ends so, else safetensors. A model's own files are refused."""
+        if self.program._of_model:
+            _core.spare_model(os.fspath(path), self.program._of_model, "save_weights")
         self._core.save_variables(os.fspath(path))
 
     def fetch(self, name: str) -> Any:
@@ -144,6 +146,7 @@ class Program(OneOfAKind):
         self.name = name
         self._session: Optional[Session] = None
         self._parents: Optional[Session] = None  # of the process that forked
+        self._of_model = ""  # the path of the model that it is made of
         _programs.add(self)
 
     @classmethod
@@ -158,7 +161,9 @@ class Program(OneOfAKind):
         return f"<opc.Program {self.name}: a plan of {self._core.plan_bytes:,} bytes{weights}>"
 
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
-        """Writes the plan: `opc run`, `opc-runtime` and `opc.load` take it."""
+        """Writes the plan: `opc run`, `opc-runtime` and `opc.load` take it. A model's own files are refused."""
+        if self._of_model:
+            _core.spare_model(os.fspath(path), self._of_model, "save")
         _core.write_file(os.fspath(path), self.plan)
 
     def load_weights(self, path: Union[str, "os.PathLike[str]"], partial: bool = False) -> int:

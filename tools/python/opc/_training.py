@@ -75,6 +75,8 @@ class Training(OneOfAKind):
         """A checkpoint: every variable, the optimizer's state among them, and how far the run is. The name stands for a
         complete file at any time. A state that is not finite is not written (OPC0621)."""
         path = os.fspath(path)
+        if self.session.program._of_model:
+            _core.spare_model(path, self.session.program._of_model, "save")
         _core.check_checkpoint_name(path)
         odd = _core.write_checkpoint(self.session._core, path, self.step, self.epoch, self.seed, self._notes, False)
         if odd:
@@ -266,6 +268,9 @@ def train(
     if training.step >= total:
         return training
     reads = [(f, "--data") for f in files.values() if isinstance(f, str)] + [(f, option) for f, option in ((weights, "--weights"), (resume, "--resume")) if f]
+    for file, parameter in ((save, "save"), (metrics, "metrics"), (plot, "plot")):
+        if file and session.program._of_model:
+            _core.spare_model(file, session.program._of_model, parameter)
     keeping = _Keeping(training, options, reads, program.name, validation is not None)
     bar = _Progress(progress, total, training.step)
     try:
