@@ -67,7 +67,7 @@ private:
   /// elements are numbered by packs.
   bool walk(llvm::BasicBlock *before, llvm::Value *first, llvm::Value *end, unsigned lanes, llvm::BasicBlock *next,
             std::string *reason) {
-    RegionSteps s(r_, leaves_, *module_, lanes);
+    RegionSteps s(r_, leaves_, *module_, {lanes});
     llvm::BasicBlock *turn = block(lanes > 1 ? "packs" : "elements");
     start_.SetInsertPoint(before);
     s.entry.SetInsertPoint(start_.CreateCondBr(start_.CreateICmpSLT(first, end), turn, next));

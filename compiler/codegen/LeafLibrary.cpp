@@ -10,6 +10,8 @@
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/IntrinsicsX86.h"
+#include "llvm/IR/PatternMatch.h"
 #include "llvm/Linker/Linker.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -72,7 +74,7 @@ bool isExact(const llvm::Instruction &i) {
 /// One function on vectors. Where it branches both sides are computed and the value is selected where they meet.
 class Widening {
 public:
-  Widening(llvm::IRBuilderBase &b, unsigned lanes) : b_(b), lanes_(lanes) {}
+  Widening(llvm::IRBuilderBase &b, VectorKind vectors) : b_(b), lanes_(vectors.lanes), isV4_(vectors.isV4) {}
 
   llvm::Value *run(const llvm::Function &leaf, llvm::ArrayRef<llvm::Value *> args) {
     for (unsigned i = 0; i < args.size(); ++i) values_[leaf.getArg(i)] = args[i];
@@ -129,6 +131,7 @@ private:
     if (const auto *call = dyn_cast<llvm::IntrinsicInst>(&i)) return intrinsic(*call);
     auto at = [&](unsigned k) { return value(i.getOperand(k)); };
     if (const auto *op = dyn_cast<llvm::BinaryOperator>(&i)) {
+      if (llvm::Value *scaled = isV4_ ? scaledAtOnce(*op) : nullptr) return scaled;
       llvm::Value *made = b_.CreateBinOp(op->getOpcode(), at(0), at(1));
       if (auto *same = dyn_cast<llvm::Instruction>(made)) same->copyIRFlags(op);
       return made;
@@ -139,6 +142,44 @@ private:
     if (isa<llvm::SelectInst>(i)) return b_.CreateSelect(at(0), at(1), at(2));
     if (isa<llvm::FreezeInst>(i)) return b_.CreateFreeze(at(0));
     return b_.CreateFNeg(at(0));
+  }
+
+  /// v * 2^half * 2^(n - half), the last step of the SDK's exponentials (scale() in ScalarFloat.h), where AVX-512 has
+  /// one instruction for v * 2^n: v is about 1 and n what an exponential has, so the first product is exact, and both
+  /// ways round once. n is there as a number, before it was made an integer. Null for other products.
+  llvm::Value *scaledAtOnce(const llvm::BinaryOperator &product) {
+    using namespace llvm::PatternMatch;
+    constexpr uint64_t kOne = 0x3f800000, kMinusRound = 0xb4c00000; // the bits of 1, minus those of 1.5 * 2^23
+    llvm::Value *v = nullptr, *half = nullptr, *rest = nullptr, *bits = nullptr, *shifted = nullptr;
+    const auto power = [](auto n) { return m_BitCast(m_Add(m_Shl(n, m_SpecificInt(23)), m_SpecificInt(kOne))); };
+    if (!match(&product, m_FMul(m_FMul(m_Value(v), power(m_Value(half))), power(m_Value(rest)))) ||
+        !match(rest, m_Sub(m_Value(bits), m_Specific(half))) || !match(bits, m_BitCast(m_Value(shifted))) ||
+        !match(half, m_AShr(m_Add(m_Specific(bits), m_SpecificInt(kMinusRound)), m_One())) ||
+        !v->getType()->isFloatTy() || !shifted->getType()->isFloatTy() || lanes_ != 64)
+      return nullptr;
+    llvm::Value *const round = llvm::ConstantFP::get(vectorOf(b_.getFloatTy()), -12582912.0);
+    llvm::Value *const n = b_.CreateFAdd(value(shifted), round);
+    llvm::Value *parts[4];
+    for (unsigned k = 0; k < 4; ++k) parts[k] = scaled(part(value(v), 16 * k), part(n, 16 * k));
+    return joined(joined(parts[0], parts[1]), joined(parts[2], parts[3]));
+  }
+  llvm::Value *scaled(llvm::Value *v, llvm::Value *n) {
+    constexpr int kRoundAsSet = 4; // _MM_FROUND_CUR_DIRECTION
+    return b_.CreateIntrinsic(
+        llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
+        {v, n, llvm::Constant::getNullValue(v->getType()), b_.getInt16(0xffff), b_.getInt32(kRoundAsSet)});
+  }
+  /// 16 lanes of a vector; two vectors side by side.
+  llvm::Value *part(llvm::Value *v, unsigned first) {
+    llvm::SmallVector<int, 16> lanes;
+    for (unsigned k = 0; k < 16; ++k) lanes.push_back(static_cast<int>(first + k));
+    return b_.CreateShuffleVector(v, lanes);
+  }
+  llvm::Value *joined(llvm::Value *a, llvm::Value *b) {
+    llvm::SmallVector<int, 64> lanes;
+    const unsigned each = cast<llvm::FixedVectorType>(a->getType())->getNumElements();
+    for (unsigned k = 0; k < 2 * each; ++k) lanes.push_back(static_cast<int>(k));
+    return b_.CreateShuffleVector(a, b, lanes);
   }
 
   llvm::Value *intrinsic(const llvm::IntrinsicInst &call) {
@@ -159,6 +200,7 @@ private:
 
   llvm::IRBuilderBase &b_;
   const unsigned lanes_;
+  const bool isV4_;
   llvm::DenseMap<const llvm::Value *, llvm::Value *> values_;
   llvm::DenseMap<const llvm::BasicBlock *, llvm::Value *> masks_;
 };
@@ -222,10 +264,10 @@ bool LeafLibrary::isVectorizable(const llvm::Function &leaf) {
 }
 
 llvm::Value *LeafLibrary::emit(llvm::IRBuilderBase &b, const llvm::Function &leaf, llvm::ArrayRef<llvm::Value *> args,
-                               unsigned lanes) {
-  if (isVectorizable(leaf)) return Widening(b, lanes).run(leaf, args);
+                               VectorKind vectors) {
+  if (isVectorizable(leaf)) return Widening(b, vectors).run(leaf, args);
   const auto it = scalarLeafAddresses().find(std::string_view(leaf.getName().data(), leaf.getName().size()));
-  return it == scalarLeafAddresses().end() ? nullptr : callEach(b, leaf, args, lanes);
+  return it == scalarLeafAddresses().end() ? nullptr : callEach(b, leaf, args, vectors.lanes);
 }
 
 bool LeafLibrary::close(llvm::Module *module, llvm::StringRef entry, std::string *reason) {

@@ -10,7 +10,7 @@ class RegionEmitter {
 public:
   RegionEmitter(const Region &region, LeafLibrary &leaves, llvm::LLVMContext &context, unsigned lanes)
       : r_(region), context_(context), lanes_(lanes), module_(std::make_unique<llvm::Module>("region", context)),
-        s_(region, leaves, *module_, lanes) {}
+        s_(region, leaves, *module_, {lanes, lanes == lanesOf(CodeLevel::kV4)}) {}
 
   std::unique_ptr<llvm::Module> run(std::string *reason) {
     if (frame() && s_.steps()) {

@@ -82,9 +82,9 @@ std::string typeReason(DataType type) { return std::string("no code for elements
 
 } // namespace
 
-RegionSteps::RegionSteps(const Region &region, LeafLibrary &leaves, llvm::Module &module, unsigned lanes)
+RegionSteps::RegionSteps(const Region &region, LeafLibrary &leaves, llvm::Module &module, VectorKind vectors)
     : entry(module.getContext()), body(module.getContext()), r_(region), leaves_(leaves), module_(module),
-      context_(module.getContext()), lanes_(lanes) {}
+      context_(module.getContext()), vectors_(vectors), lanes_(vectors.lanes) {}
 
 bool RegionSteps::refuse(const std::string &reason) {
   reason_ = reason;
@@ -173,7 +173,7 @@ bool RegionSteps::call(const std::string &name, const Values &args, Value *made)
     isUniform &= a.isUniform;
   }
   auto [it, isNew] = known_.emplace(std::pair(leaf, numbers), nullptr);
-  if (isNew) it->second = leaves_.emit(builder(isUniform), *leaf, numbers, lanes_);
+  if (isNew) it->second = leaves_.emit(builder(isUniform), *leaf, numbers, vectors_);
   *made = {it->second, isUniform};
   return made->v || refuse("no code for " + name);
 }

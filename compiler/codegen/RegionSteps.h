@@ -18,7 +18,7 @@
 
 namespace opc::codegen {
 
-/// Emits the steps of a region on vectors of `lanes` numbers.
+/// Emits the steps of a region on vectors.
 class RegionSteps {
 public:
   /// A vector of a region's value. What is the same for all elements is computed before the loop.
@@ -29,7 +29,7 @@ public:
 
   using Values = llvm::SmallVector<Value, 4>;
 
-  RegionSteps(const Region &region, LeafLibrary &leaves, llvm::Module &module, unsigned lanes);
+  RegionSteps(const Region &region, LeafLibrary &leaves, llvm::Module &module, VectorKind vectors);
 
   /// Where what is the same for all elements goes, and the loop's body. Nothing is folded: the processor's NaN is
   /// another one than the compiler's.
@@ -73,6 +73,7 @@ private:
   LeafLibrary &leaves_;
   llvm::Module &module_;
   llvm::LLVMContext &context_;
+  const VectorKind vectors_;
   const unsigned lanes_;
   std::vector<Value> values_; // of the region
   std::map<std::pair<const llvm::Function *, std::vector<llvm::Value *>>, llvm::Value *> known_;

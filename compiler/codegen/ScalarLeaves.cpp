@@ -29,7 +29,7 @@ OPC_LANES One round(One a) { return {__builtin_rintf(a.v)}; }
 /// Of NaN, where any factor will do, 0.
 OPC_LANES int whole(One n) { return n.v == n.v ? static_cast<int>(n.v) : 0; }
 OPC_LANES float power2(int n) { return __builtin_bit_cast(float, static_cast<unsigned>(n + 127) << 23); }
-OPC_LANES One power2(One n) { return {power2(whole(n))}; }
+OPC_LANES One timesPower2(One a, One n) { return {a.v * power2(whole(n))}; }
 OPC_LANES One scale2(One a, One n) {
   const int both = whole(n), half = both >> 1;
   return {a.v * power2(half) * power2(both - half)};

@@ -38,8 +38,9 @@ OPC_LANES F8 round(F8 a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT |
 OPC_LANES F8 power2(__m256i n) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
 }
-OPC_LANES F8 power2(F8 n) { return power2(_mm256_cvtps_epi32(n)); }
-/// 2^n in two factors, so that n may be anything that exp gives.
+/// a 2^n for whole n in [-126, 127].
+OPC_LANES F8 timesPower2(F8 a, F8 n) { return mul(a, power2(_mm256_cvtps_epi32(n))); }
+/// The same in two factors, so that n may be anything that exp gives; `a` is about 1, so that the first is exact.
 OPC_LANES F8 scale2(F8 a, F8 n) {
   const __m256i whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1);
   return mul(mul(a, power2(half)), power2(_mm256_sub_epi32(whole, half)));
@@ -81,14 +82,9 @@ OPC_LANES F16 fnma(F16 a, F16 b, F16 c) { return _mm512_fnmadd_ps(a, b, c); }
 OPC_LANES F16 max(F16 a, F16 b) { return _mm512_max_ps(a, b); }
 OPC_LANES F16 min(F16 a, F16 b) { return _mm512_min_ps(a, b); }
 OPC_LANES F16 round(F16 a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-OPC_LANES F16 power2(__m512i n) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(127)), 23));
-}
-OPC_LANES F16 power2(F16 n) { return power2(_mm512_cvtps_epi32(n)); }
-OPC_LANES F16 scale2(F16 a, F16 n) {
-  const __m512i whole = _mm512_cvtps_epi32(n), half = _mm512_srai_epi32(whole, 1);
-  return mul(mul(a, power2(half)), power2(_mm512_sub_epi32(whole, half)));
-}
+// One instruction, which rounds once as the last product of the others does.
+OPC_LANES F16 timesPower2(F16 a, F16 n) { return _mm512_scalef_ps(a, n); }
+OPC_LANES F16 scale2(F16 a, F16 n) { return _mm512_scalef_ps(a, n); }
 OPC_LANES F16 unlessLess(F16 x, F16 limit, F16 a) {
   return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, limit, _CMP_NLT_UQ), a);
 }
@@ -116,7 +112,7 @@ OPC_LANES F16 fnma(F16 a, F16 b, F16 c) { return {fnma(a.a, b.a, c.a), fnma(a.b,
 OPC_LANES F16 max(F16 a, F16 b) { return {max(a.a, b.a), max(a.b, b.b)}; }
 OPC_LANES F16 min(F16 a, F16 b) { return {min(a.a, b.a), min(a.b, b.b)}; }
 OPC_LANES F16 round(F16 a) { return {round(a.a), round(a.b)}; }
-OPC_LANES F16 power2(F16 n) { return {power2(n.a), power2(n.b)}; }
+OPC_LANES F16 timesPower2(F16 a, F16 n) { return {timesPower2(a.a, n.a), timesPower2(a.b, n.b)}; }
 OPC_LANES F16 scale2(F16 a, F16 n) { return {scale2(a.a, n.a), scale2(a.b, n.b)}; }
 OPC_LANES F16 unlessLess(F16 x, F16 limit, F16 a) {
   return {unlessLess(x.a, limit.a, a.a), unlessLess(x.b, limit.b, a.b)};
@@ -169,7 +165,7 @@ template <class V> OPC_LANES V vectorExpNonPositive(V x) {
                      fma(all<V>(8.3334519073e-3f), r, all<V>(4.1665795894e-2f)));
   const V low = fma(all<V>(1.6666665459e-1f), r, all<V>(5.0000001201e-1f));
   const V p = fma(fma(high, r2, low), r2, add(r, all<V>(1.0f)));
-  return unlessLess(x, least, mul(p, power2(n)));
+  return unlessLess(x, least, timesPower2(p, n));
 }
 
 } // namespace v3 or v4
