@@ -24,7 +24,7 @@ constexpr int kElement = 0, kBroadcast = 1, kOnce = 2, kIndex = 3;
 RowEmitter::RowEmitter(const Region &region, const RowAccess &access, LeafLibrary &leaves, llvm::LLVMContext &context,
                        const std::string &name)
     : r_(region), access_(access), context_(context), module_(std::make_unique<llvm::Module>("region", context)),
-      s_(region, leaves, *module_, 1) {
+      s_(region, leaves, *module_, {1}) {
   frame(name);
 }
 

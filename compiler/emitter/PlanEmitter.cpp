@@ -69,6 +69,16 @@ void location(Operation *op, plan::Location *out) {
   out->set_column(l.range.getStartColumn());
 }
 
+void addWorkspace(const ExecutionSchedule &schedule, const ScheduledTask &scheduled, plan::Plan *plan, plan::Task *t) {
+  if (scheduled.workspace < 0) return;
+  auto *w = plan->add_tensor();
+  w->set_register_(static_cast<uint32_t>(scheduled.workspace));
+  w->set_data_type(graph::kChar);
+  w->add_dim(static_cast<int64_t>(schedule.buffers[static_cast<size_t>(scheduled.workspace)].plan.bytes));
+  w->set_name(t->name() + "/tmp_buffer");
+  t->set_workspace(static_cast<uint32_t>(plan->tensor_size()));
+}
+
 class Emitter {
 public:
   /// `values` loses those that the plan gets.
@@ -313,6 +323,7 @@ private:
       for (auto [user, s] : llvm::zip(body, scheduled.batch->steps)) add(user, kernelName(s.op.def(), *s.kernel));
     else
       for (auto [user, step] : llvm::zip(body, scheduled.region->steps)) add(user, kernelName(schedule_, step));
+    addWorkspace(schedule_, scheduled, plan_, t);
   }
 
   /// The plans of an op's graphs stand for their texts.
@@ -335,14 +346,7 @@ private:
     if (graphs_)
       if (const auto own = graphs_->find(op); own != graphs_->end()) graphsOf(op, own->second, t);
     if (native_) alone(scheduled, op, t);
-    if (scheduled.workspace >= 0) {
-      auto *w = plan_->add_tensor();
-      w->set_register_(static_cast<uint32_t>(scheduled.workspace));
-      w->set_data_type(graph::kChar);
-      w->add_dim(static_cast<int64_t>(schedule_.buffers[static_cast<size_t>(scheduled.workspace)].plan.bytes));
-      w->set_name(t->name() + "/tmp_buffer");
-      t->set_workspace(static_cast<uint32_t>(plan_->tensor_size()));
-    }
+    addWorkspace(schedule_, scheduled, plan_, t);
   }
 
   /// Machine code of an op that is in no region. Of sizes that the run decides some may be too small for it.

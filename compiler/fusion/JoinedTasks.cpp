@@ -78,6 +78,7 @@ const JoinedTasks::Facts &JoinedTasks::factsOf(uint32_t region) {
     for (uint32_t next : graph_.tasks[m].after)
       if (met.insert(next).second) after.push_back(next);
   facts.after = keep(after);
+  for (uint32_t m : join.members) facts.task.workspace += graph_.tasks[m].partBytes;
   findReadsAndMakes(join, &facts);
   findOverwrites(join, &facts);
   return facts;

@@ -3,6 +3,7 @@
 #include "LoopGraph.h"
 #include "AssignDevices.h"
 #include "AttrBridge.h"
+#include "ColumnParts.h"
 #include "DeviceLoop.h"
 #include "Graph.h"
 #include "OpForms.h"
@@ -18,6 +19,8 @@ namespace {
 constexpr int64_t kMostRowBytes = 512 << 10;
 // Rows are what threads share: fewer are joined only where there is little to compute.
 constexpr int64_t kFewRows = 16, kLittle = 32768;
+// So are pieces of rows, where rows are put together.
+constexpr int64_t kFewPieces = 8;
 // So many elements of a row may each lie in a line of the cache of their own: the lines are to be there for the next
 // row.
 constexpr int64_t kMostLines = 1024, kLineBytes = 64;
@@ -168,6 +171,7 @@ LoopGraph::LoopGraph(Block &block, const Registry &registry, DeviceType device) 
   findNeighbours();
   overwrites.resize(ops.size());
   workspaces.resize(ops.size(), 0);
+  partBytes.resize(ops.size(), 0);
   rows.resize(ops.size());
   moves.resize(ops.size());
   keys.resize(ops.size());
@@ -191,6 +195,7 @@ LoopGraph::LoopGraph(Block &block, const Registry &registry, DeviceType device) 
     workspaces[op] = facts->workspace;
     rows[op] = facts->rows;
     moves[op] = facts->moves;
+    partBytes[op] = columnParts({columnsOf(op)}).bytes;
     if (facts->needsCode) needsCode.insert(ops[op]);
     if (!keys[op]) continue;
     keys[op].lag = ops[op]->getAttr(ir::kLagAttr);
@@ -241,6 +246,9 @@ std::optional<FusionReason> LoopGraph::unfitForRows(const LoopKey &key, const st
   for (uint32_t m : members)
     for (Value v : ops[m]->getResults())
       if (ir::bytesOf(v) / count > kMostRowBytes) return FusionReason::kLength;
+  for (uint32_t m : members)
+    if (const auto *columns = columnsOf(m); columns && columns->pieces() < kFewPieces && total > kLittle)
+      return FusionReason::kLength;
   if (bytes > kMostRowBytes || (count < kFewRows && total > kLittle)) return FusionReason::kLength;
   return std::nullopt;
 }

@@ -7,6 +7,8 @@
 #include "RegionPeak.h"
 #include "Registry.h"
 
+#include "opc/ColumnsLoop.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/SetVector.h"
@@ -53,6 +55,10 @@ struct LoopGraph {
   /// Bytes of a tensor that `readers` read from outside: of what they move, that alone.
   int64_t bytesRead(mlir::Value v, llvm::ArrayRef<uint32_t> readers) const;
   bool isMove(uint32_t op) const { return moves[op] != nullptr; }
+  /// The loop of an op that puts rows together; null for others.
+  const user_op::ColumnsLoop *columnsOf(uint32_t op) const {
+    return dynamic_cast<const user_op::ColumnsLoop *>(rows[op].get());
+  }
 
 private:
   void findNeighbours();
@@ -87,6 +93,7 @@ public:
   std::vector<std::shared_ptr<const user_op::MoveMap>> moves; // null: it computes
   std::vector<OverwritePairs> overwrites;                     // what an op's kernel offers
   std::vector<uint64_t> workspaces;                           // bytes that it needs while it runs
+  std::vector<uint64_t> partBytes;                            // and in a region
   llvm::DenseSet<mlir::Operation *> needsCode;                // without a kernel on the GPU: always in a region
 };
 

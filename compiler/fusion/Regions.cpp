@@ -33,6 +33,7 @@ TaskGraph taskGraphOf(const LoopGraph &g, const std::vector<OpOrder> &orders) {
     graph.tasks[op].goesByRows = g.rows[op] != nullptr;
     graph.tasks[op].moves = g.isMove(op);
     graph.tasks[op].workspace = g.workspaces[op];
+    graph.tasks[op].partBytes = g.partBytes[op];
   }
   return graph;
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "AssignDevices.h"
 #include "AttrBridge.h"
+#include "ColumnParts.h"
 #include "EmitStatus.h"
 #include "Graph.h"
 #include "Locations.h"
@@ -230,6 +231,7 @@ private:
     task.region = std::move(*region);
     task.stream = streamOf(op);
     placeResults(op, regionInplacePairs(*task.region));
+    if (const uint64_t bytes = regionWorkspace(*task.region)) addWorkspace(op, bytes, &task);
     out_->tasks.push_back(std::move(task));
     touch(op, out_->tasks.back().stream);
   }
@@ -248,24 +250,26 @@ private:
       task.hidden[i] = task.hidden[i] && !op.getArgs()[static_cast<unsigned>(i)].getDefiningOp<ir::VariableOp>();
     uint64_t tmp = facts->workspace;
     if (sizes_) tmp = std::max(tmp, sizes_->workspace.lookup(op));
-    const uint32_t now = static_cast<uint32_t>(out_->tasks.size());
     if (def.isView && !op.getArgs().empty() && op.getOuts().size() == 1) {
       share(op.getOuts()[0], out_->bufferOf.lookup(op.getArgs()[0]));
     } else {
       placeResults(op, sizes_ ? sizes_->inPlace.lookup(op) : facts->inPlace);
     }
-    if (tmp > 0) {
-      ScheduledBuffer w;
-      w.name = ir::opName(op) + "/tmp_buffer";
-      w.kind = BufferKind::kWorkspace;
-      w.arena = arenaOf(isOnCpu(op));
-      w.plan.bytes = tmp;
-      w.plan.first = w.plan.last = now;
-      out_->buffers.push_back(std::move(w));
-      task.workspace = static_cast<int>(out_->buffers.size() - 1);
-    }
+    if (tmp > 0) addWorkspace(op, tmp, &task);
     out_->tasks.push_back(task);
     touch(op, task.stream);
+  }
+
+  /// For the task that comes next.
+  void addWorkspace(Operation *op, uint64_t bytes, ScheduledTask *task) {
+    ScheduledBuffer w;
+    w.name = ir::opName(op) + "/tmp_buffer";
+    w.kind = BufferKind::kWorkspace;
+    w.arena = arenaOf(isOnCpu(op));
+    w.plan.bytes = bytes;
+    w.plan.first = w.plan.last = static_cast<uint32_t>(out_->tasks.size());
+    out_->buffers.push_back(std::move(w));
+    task->workspace = static_cast<int>(out_->buffers.size() - 1);
   }
 
   const Registry &registry_;

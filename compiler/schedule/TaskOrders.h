@@ -24,6 +24,7 @@ struct TaskGraph {
     uint32_t pending = 0;                                     // tasks that must come first
     llvm::ArrayRef<std::pair<uint32_t, uint32_t>> overwrites; // buffers: made in the place of read
     uint64_t workspace = 0;                                   // bytes while it runs
+    uint64_t partBytes = 0;                                   // the same, as a part of a region
     bool moves = false;      // in a region it lets the loop read its operands in another order
     bool goesByRows = false; // in a region it may overwrite what was read before it, and nothing that it reads
   };

@@ -38,12 +38,10 @@ struct RowMath {
   /// mean(d xhat)) [+ add]; without `centered` mean(d) stays. gamma and add may be null, dx may be dy.
   void (*normGradient)(const float *dy, const float *x, float *dx, int64_t n, const float *gamma, const float *add,
                        float mean, float inverse, bool centered);
-  /// `width` columns of rows that are n elements apart, at most kMostColumns: adds the sums over the rows of dy (x -
-  /// mean) inverse to gammas and those of dy to betas. Each column by itself, 16 rows in f32 and these in f64. means
-  /// may be null, for 0.
-  void (*parameterSums)(const float *dy, const float *x, const float *means, const float *inverses, int64_t rows,
-                        int64_t n, int64_t width, double *gammas, double *betas);
-  static constexpr int64_t kMostColumns = 1024;
+  /// `width` columns of rows that are n elements apart: adds dy (x - mean) inverse to gammas and dy to betas, each
+  /// column by itself and row by row. means may be null, for 0.
+  void (*parameterRows)(const float *dy, const float *x, const float *means, const float *inverses, int64_t rows,
+                        int64_t n, int64_t width, float *gammas, float *betas);
 };
 
 /// For this processor; that of x86-64-v3 where OPC_CODE_LEVEL is v3 or none.

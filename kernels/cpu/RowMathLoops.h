@@ -294,36 +294,26 @@ OPC_LANES void addRow(const float *dy, const float *x, float *gammas, float *bet
   store(betas, add(loaded<V>(betas), d));
 }
 
-void parameterSums(const float *dy, const float *x, const float *means, const float *inverses, int64_t rows, int64_t n,
-                   int64_t width, double *gammas, double *betas) {
-  constexpr int64_t kRows = 16;
-  for (int64_t begin = 0; begin < rows; begin += kRows) {
-    const int64_t end = begin + kRows < rows ? begin + kRows : rows;
-    alignas(64) float gamma[RowMath::kMostColumns], beta[RowMath::kMostColumns];
-    for (int64_t j = 0; j < width; ++j) gamma[j] = beta[j] = 0;
-    for (int64_t r = begin; r < end; ++r) {
-      const float *d = dy + r * n, *v = x + r * n, mean = means ? means[r] : 0.0f, inverse = inverses[r];
-      int64_t j = 0;
-      for (; j + 16 <= width; j += 16) {
-        ahead<false>(d, j, n);
-        ahead<false>(v, j, n);
-        addRow<F16>(d + j, v + j, gamma + j, beta + j, mean, inverse);
-      }
-      for (; j < width; ++j) {
-        gamma[j] += d[j] * ((v[j] - mean) * inverse);
-        beta[j] += d[j];
-      }
+void parameterRows(const float *dy, const float *x, const float *means, const float *inverses, int64_t rows, int64_t n,
+                   int64_t width, float *gammas, float *betas) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const float *d = dy + r * n, *v = x + r * n, mean = means ? means[r] : 0.0f, inverse = inverses[r];
+    int64_t j = 0;
+    for (; j + 16 <= width; j += 16) {
+      ahead<false>(d, j, n);
+      ahead<false>(v, j, n);
+      addRow<F16>(d + j, v + j, gammas + j, betas + j, mean, inverse);
     }
-    for (int64_t j = 0; j < width; ++j) {
-      gammas[j] += static_cast<double>(gamma[j]);
-      betas[j] += static_cast<double>(beta[j]);
+    for (; j < width; ++j) {
+      gammas[j] += d[j] * ((v[j] - mean) * inverse);
+      betas[j] += d[j];
     }
   }
 }
 
 constexpr RowMath kLoops = {softmax,    logSoftmax,   softmaxGradient, logSoftmaxGradient, softmaxAndLog,
                             scale,      exponentials, total,           crossEntropy,       crossEntropyGradient,
-                            statistics, normalize,    normGradient,    parameterSums};
+                            statistics, normalize,    normGradient,    parameterRows};
 
 } // namespace
 } // namespace opc::cpu

@@ -1,6 +1,7 @@
 // Which ops a GPU computes in regions, and where their operands' elements are.
 // SPDX-License-Identifier: Apache-2.0
 #include "DeviceLoop.h"
+#include "ColumnParts.h"
 #include "DeviceCode.h"
 #include "DeviceRows.h"
 #include "RegionCode.h"
@@ -85,7 +86,7 @@ bool isKnown(const OpInstance &op, const user_op::KernelDef &kernel) {
 
 bool mayJoinOnDevice(const OpInstance &op, const user_op::KernelDef &kernel, const Joinable &loops) {
   if (!loops.may || loops.moves) return false;
-  if (loops.rows) return deviceRowOp(op, kernel).has_value();
+  if (loops.rows) return !isByColumns(*loops.rows) && deviceRowOp(op, kernel).has_value();
   if (op.outputDescs().size() != 1 || op.inputDescs().empty() || !op.shards().empty()) return false;
   const DataType type = op.inputDescs()[0].data_type();
   const auto fits = [](const TensorDesc &d) { return isComputed(d.data_type()); };

@@ -1,6 +1,7 @@
 // What regions are, and what must hold of them.
 // SPDX-License-Identifier: Apache-2.0
 #include "Region.h"
+#include "ColumnParts.h"
 #include "HostContexts.h"
 #include "MoveAccess.h"
 #include "RegionCore.h"
@@ -56,6 +57,18 @@ Result<std::unique_ptr<user_op::RowLoop>> rowLoopOf(const OpInstance &op, const 
   return std::move(loop);
 }
 
+namespace {
+
+/// Whether what a loop over rows makes can be had: an element of a row, or, of loops over columns, all at the end.
+bool isSound(const user_op::RowsLoop &loop) {
+  const auto *columns = dynamic_cast<const user_op::ColumnsLoop *>(&loop);
+  if (columns && (columns->pieceRows < 1 || columns->pieces() > kMaxRegionPieces)) return false;
+  return std::all_of(loop.outputs.begin(), loop.outputs.end(),
+                     [&](user_op::RowPart part) { return (part == user_op::RowPart::kWhole) == (columns != nullptr); });
+}
+
+} // namespace
+
 Joinable joinable(const OpInstance &op, const KernelDef &kernel) {
   Joinable found;
   HostCreateContext context(op, DeviceType::kCPU);
@@ -66,6 +79,7 @@ Joinable joinable(const OpInstance &op, const KernelDef &kernel) {
     const Status s = user_op::detail::guarded([&] { return byRows->MakeRows(context, &loop); });
     if (!s.isOk() || !loop || loop->rows < 1 || loop->size < 2) return found;
     if (loop->inputs.size() != op.inputDescs().size() || loop->outputs.size() != op.outputDescs().size()) return found;
+    if (!isSound(*loop)) return found;
     return {true, std::move(loop), nullptr};
   }
   if (const auto *moving = dynamic_cast<const user_op::MovingKernel *>(made->get())) {

@@ -1,6 +1,7 @@
 // The kernels of regions over elements: tile by tile, so that what the steps hand to each other stays in the first
 // cache.
 // SPDX-License-Identifier: Apache-2.0
+#include "ColumnParts.h"
 #include "RegionCode.h"
 #include "RegionCore.h"
 #include "RowLoops.h"
@@ -234,6 +235,8 @@ user_op::KernelDef regionKernel(std::shared_ptr<const Region> region, std::share
   user_op::KernelDef def = user_op::OpKernelRegistry(kRegionType, __FILE__, __LINE__).GetResult();
   if (!compiler) compiler = compilerOfLoad();
   if (region->rowSize > 0) {
+    if (const uint64_t bytes = regionWorkspace(*region))
+      def.inferTmpSize = [bytes](user_op::InferContext *) { return static_cast<size_t>(bytes); };
     def.create = [region, compiler](user_op::KernelCreateContext *, std::unique_ptr<user_op::OpKernel> *out) {
       return makeRowRegion(region, compiler, out);
     };

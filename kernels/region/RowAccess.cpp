@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RowAccess.h"
 
+#include "opc/ColumnsLoop.h"
+
 namespace opc {
 namespace {
 
@@ -33,24 +35,35 @@ private:
     return isInput(value) ? o_.inputs[value] : made_[value - o_.inputs.size()];
   }
   bool isOne(uint32_t value) const { return a_.isOne[value - o_.inputs.size()]; }
+  bool isWhole(uint32_t value) const { return !isInput(value) && a_.isWhole[value - o_.inputs.size()]; }
 
   bool step(const RegionOutline::Step &s) {
     a_.reads.emplace_back();
     for (size_t k = 0; k < s.args.size(); ++k) {
+      if (isWhole(s.args[k])) return false;
       const bool found = s.rows                  ? readByRows(s.args[k], s.rows->inputs[k])
                          : s.made[0] == o_.shape ? readForElements(s.args[k])
                                                  : readForOnes(s.args[k]);
       if (!found) return false;
     }
-    if (s.rows && (s.rows->size != o_.rowSize || s.rows->rows != rows_)) return false;
+    if (s.rows && (s.rows->size != o_.rowSize || s.rows->rows != rows_ || !hasPieces(*s.rows))) return false;
     for (size_t i = 0; i < s.made.size(); ++i) {
-      const bool one = s.rows ? s.rows->outputs[i] == RowPart::kOne : s.made[i] != o_.shape;
-      if (s.made[i].elem_cnt() != (one ? rows_ : rows_ * o_.rowSize)) return false;
-      if (s.rows && s.rows->outputs[i] != RowPart::kRow && !one) return false;
+      const RowPart part = s.rows ? s.rows->outputs[i] : s.made[i] == o_.shape ? RowPart::kRow : RowPart::kOne;
+      const bool one = part == RowPart::kOne, whole = part == RowPart::kWhole;
+      if (part == RowPart::kIndex) return false;
+      if (s.made[i].elem_cnt() != (one ? rows_ : whole ? o_.rowSize : rows_ * o_.rowSize)) return false;
       made_.push_back(s.made[i]);
       a_.isOne.push_back(one);
+      a_.isWhole.push_back(whole);
     }
     return true;
+  }
+  /// Loops that put rows together share their pieces.
+  bool hasPieces(const user_op::RowsLoop &loop) {
+    const auto *columns = dynamic_cast<const user_op::ColumnsLoop *>(&loop);
+    if (!columns) return true;
+    if (pieceRows_ == 0) pieceRows_ = columns->pieceRows;
+    return columns->pieceRows == pieceRows_;
   }
 
   bool read(RowRead how) {
@@ -84,7 +97,7 @@ private:
 
   const RegionOutline &o_;
   RowAccess &a_;
-  int64_t rows_ = 0;
+  int64_t rows_ = 0, pieceRows_ = 0;
   std::vector<Shape> made_;
 };
 

@@ -38,6 +38,7 @@ enum class RowRead {
 struct RowAccess {
   std::vector<std::vector<RowRead>> reads; // by step and operand
   std::vector<bool> isOne;                 // by value that steps make: an element of each row
+  std::vector<bool> isWhole;               // the same: made of all rows, and there when all have been computed
 };
 
 RegionOutline outlineOf(const Region &region);

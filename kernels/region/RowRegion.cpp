@@ -1,6 +1,7 @@
 // The kernel of a region over rows: some rows at a time, so that what the steps hand to each other stays in the cache.
 // SPDX-License-Identifier: Apache-2.0
 #include "RowRegion.h"
+#include "ColumnParts.h"
 #include "RegionCore.h"
 #include "RowAccess.h"
 #include "RowLoops.h"
@@ -8,12 +9,14 @@
 #include "StepFailure.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace opc {
 namespace {
 
 constexpr int64_t kGrain = 16384; // elements of the rows that a thread takes at a time
 constexpr int64_t kMostRows = 4096;
+constexpr int64_t kGrainOfColumns = 4096; // columns that a thread finishes at a time
 constexpr int32_t kNoSlot = -1;
 // Between calls of machine code the next tile is asked for: elements of a call, bytes that are far enough away for
 // memory and near enough for the second cache.
@@ -51,7 +54,7 @@ public:
     l_.rowBytes.assign(r_.values(), 0);
     for (size_t o = 0; o < r_.outputs.size(); ++o) l_.outputOf[r_.outputs[o]] = static_cast<int32_t>(o);
     for (uint32_t v = 0; v < r_.values(); ++v)
-      if (v >= inputs || isRead(v, RowRead::kRows) || isRead(v, RowRead::kBroadcast))
+      if (v < inputs ? isRead(v, RowRead::kRows) || isRead(v, RowRead::kBroadcast) : !a_.isWhole[v - inputs])
         l_.rowBytes[v] = elementSize(v) * (v >= inputs && a_.isOne[v - inputs] ? 1 : r_.rowSize);
     lastRead_.assign(r_.values(), 0);
     for (size_t i = 0; i < r_.steps.size(); ++i)
@@ -97,7 +100,7 @@ private:
     release(true);
     const uint32_t end = i + 1 < r_.steps.size() ? r_.steps[i + 1].made : static_cast<uint32_t>(r_.values());
     for (uint32_t v = s.made; v < end; ++v)
-      if (l_.outputOf[v] < 0) l_.slotOf[v] = take(l_.rowBytes[v]);
+      if (l_.outputOf[v] < 0 && l_.rowBytes[v] > 0) l_.slotOf[v] = take(l_.rowBytes[v]);
     release(false);
     for (uint32_t v = s.made; v < end; ++v) // what nobody reads
       if (l_.slotOf[v] != kNoSlot && lastRead_[v] <= i) free_.push_back(l_.slotOf[v]);
@@ -116,6 +119,7 @@ private:
     l_.bytes = l_.steps;
     for (const RegionStep &s : r_.steps)
       if (s.rows) l_.bytes = std::max(l_.bytes, l_.steps + s.rows->ScratchBytes(l_.tile));
+    l_.bytes = (l_.bytes + 63) / 64 * 64;
   }
 
   const Region &r_;
@@ -135,20 +139,29 @@ struct Shared {
   std::vector<std::unique_ptr<user_op::RowLoop>> loops; // by step; empty for those that go by rows
   Layout layout;
   std::vector<RowStage> stages;
+  std::vector<uint32_t> ahead; // inputs whose elements lie in memory row by row, for stages with code
+  std::vector<const user_op::ColumnsLoop *> columns; // by step; null for others
+  ColumnParts parts;
 };
 
 class BoundRowRegion final : public user_op::BoundKernel {
 public:
-  BoundRowRegion(const Shared &shared, std::vector<const char *> in, std::vector<char *> out)
-      : s_(shared), r_(*shared.core.region), whole_(std::move(in)), out_(std::move(out)), code_(shared.stages.size()) {
+  BoundRowRegion(const Shared &shared, std::vector<const char *> in, std::vector<char *> out, char *parts)
+      : s_(shared), r_(*shared.core.region), whole_(std::move(in)), out_(std::move(out)), parts_(parts),
+        code_(shared.stages.size()) {
     for (const LoopInput &input : s_.core.inputs) in_.push_back(input.isMoved ? nullptr : whole_[input.value]);
   }
 
   void Run(DeviceCtx *ctx) override {
-    for (size_t i = 0; i < code_.size(); ++i) code_[i] = s_.stages[i].code ? s_.stages[i].code->next() : nullptr;
+    work_ = 0;
+    for (size_t i = 0; i < code_.size(); ++i) {
+      code_[i] = s_.stages[i].code ? s_.stages[i].code->next() : nullptr;
+      if (code_[i]) work_ += s_.stages[i].work + 1;
+    }
     const int64_t rows = r_.shape.elem_cnt() / r_.rowSize;
     runSteps([&] {
       checkAll();
+      if (s_.parts.pieces > 0) return byPieces(ctx, rows);
       ctx->parallelFor(rows, std::max<int64_t>(1, kGrain / r_.rowSize), [this](int64_t begin, int64_t end) {
         char *scratch = scratchOfThread(s_.layout.bytes);
         for (; begin < end; begin += s_.layout.tile) tile(begin, std::min(s_.layout.tile, end - begin), scratch);
@@ -157,12 +170,57 @@ public:
   }
 
 private:
+  /// With steps that put rows together: piece by piece, and the pieces at the end.
+  void byPieces(DeviceCtx *ctx, int64_t rows) {
+    ctx->parallelFor(s_.parts.pieces, 1, [&](int64_t first, int64_t last) {
+      char *scratch = scratchOfThread(s_.layout.bytes + s_.parts.stateBytes);
+      for (int64_t piece = first; piece < last; ++piece) {
+        const int64_t end = std::min(rows, (piece + 1) * s_.parts.pieceRows);
+        for (int64_t begin = piece * s_.parts.pieceRows; begin < end; begin += s_.layout.tile)
+          tile(begin, std::min(s_.layout.tile, end - begin), scratch);
+        keep(piece, scratch);
+      }
+    });
+    if (s_.parts.pieces == 1) return;
+    size_t whole = 0;
+    for (size_t i = 0; i < s_.columns.size(); ++i) {
+      if (!s_.columns[i]) continue;
+      whole = s_.core.steps[i];
+      const auto finished = [&](int64_t begin, int64_t end) {
+        watchSteps(&whole, [&] { finish(i, parts_ + s_.parts.parts[i], begin, end); });
+      };
+      ctx->parallelFor(r_.rowSize, kGrainOfColumns, finished);
+    }
+  }
+  /// What a piece leaves; the only one leaves the results.
+  void keep(int64_t piece, char *scratch) const {
+    for (size_t i = 0; i < s_.columns.size(); ++i) {
+      if (!s_.columns[i]) continue;
+      const size_t bytes = s_.columns[i]->KeptBytes();
+      if (s_.parts.pieces == 1)
+        finish(i, stateOf(i, scratch), 0, r_.rowSize);
+      else
+        std::memcpy(parts_ + s_.parts.parts[i] + static_cast<size_t>(piece) * bytes, stateOf(i, scratch), bytes);
+    }
+  }
+  void finish(size_t step, const char *parts, int64_t begin, int64_t end) const {
+    void *made[kMaxRegionTensors];
+    for (size_t o = 0; o < s_.columns[step]->outputs.size(); ++o) {
+      const int32_t output = s_.layout.outputOf[r_.steps[step].made + o];
+      made[o] = output < 0 ? nullptr : out_[static_cast<size_t>(output)];
+    }
+    s_.columns[step]->Finish(parts, s_.columns[step]->KeptBytes(), made, begin, end);
+  }
+  char *stateOf(size_t step, char *scratch) const { return scratch + s_.layout.bytes + s_.parts.states[step]; }
+
   /// Where the values of a tile are.
   struct Tile {
     int64_t begin, rows;
     char *scratch;
     const char *at[kMaxRegionTensors + kMaxRegionValues];
     bool isSingle[kMaxRegionTensors]; // a broadcast input that is one element in this tile
+    int64_t work = 0;                 // of the stages with code, done
+    double share = 0, perWork = 0;    // of all of that: done, and what a unit of it is
   };
 
   void checkAll() const {
@@ -191,6 +249,7 @@ private:
     t.begin = begin;
     t.rows = rows;
     t.scratch = scratch;
+    t.perWork = 1 / static_cast<double>(work_ * rows * r_.rowSize);
     for (size_t v = 0; v < r_.inputs.size(); ++v) {
       t.isSingle[v] = false;
       if (s_.core.inputs[v].isMoved) {
@@ -204,6 +263,7 @@ private:
       }
     }
     for (size_t v = r_.inputs.size(); v < r_.values(); ++v) {
+      if (s_.layout.rowBytes[v] == 0) continue; // it has no rows
       const int32_t output = s_.layout.outputOf[v];
       t.at[v] = output < 0 ? slot(t, v) : out_[static_cast<size_t>(output)] + begin * s_.layout.rowBytes[v];
     }
@@ -241,6 +301,10 @@ private:
     for (size_t k = 0; k < s.args.size(); ++k) args[k] = operand(t, index, k);
     if (s.rows) {
       void *made[kMaxRegionTensors];
+      if (s_.columns[index]) {
+        made[0] = stateOf(index, t.scratch);
+        return s.rows->Run(args, made, t.begin, t.rows, t.scratch + s_.layout.steps);
+      }
       for (size_t o = 0; o < s.rows->outputs.size(); ++o) made[o] = const_cast<char *>(t.at[s.made + o]);
       return s.rows->Run(args, made, t.begin, t.rows, t.scratch + s_.layout.steps);
     }
@@ -291,25 +355,36 @@ private:
           const bool isSingle = part.inputs[k].shape().elem_cnt() == 1;
           const char *at = in[k] + row * inBytes[k] + (isSingle ? 0 : first * size(stage.inputs[k].value));
           from[k] = at;
-          if (isInMemory(stage.inputs[k])) ask(*t, at, count, stage.inputs[k].value, false);
         }
+        askForInputs(t, (stage.work + 1) * count);
         for (size_t o = 0; o < stage.outputs.size(); ++o) {
           char *at = const_cast<char *>(t->at[stage.outputs[o]]) + (row * n + first) * size(stage.outputs[o]);
           to[o] = at;
-          if (s_.layout.outputOf[stage.outputs[o]] >= 0) ask(*t, at, count, stage.outputs[o], true);
+          if (s_.layout.outputOf[stage.outputs[o]] >= 0) askForPlace(*t, at, count, stage.outputs[o]);
         }
         runCode(code, part, from, to, count);
       }
   }
 
-  /// Whether the elements of a row come from a tensor, and those of the next tile lie behind them.
-  bool isInMemory(const RowStage::Input &input) const {
-    return input.read == RowRead::kRows && input.value < r_.inputs.size() && !s_.core.inputs[input.value].isMoved;
-  }
   /// Asks for what lies a tile behind `count` elements.
-  void ask(const Tile &t, const char *at, int64_t count, size_t value, bool toWrite) const {
+  void askForPlace(const Tile &t, const char *at, int64_t count, size_t value) const {
     const int64_t ahead = t.rows * r_.rowSize * size(value);
-    if (ahead <= kMostAhead) askFor(at + std::max(ahead, kLeastAhead), count * size(value), toWrite);
+    if (ahead <= kMostAhead) askFor(at + std::max(ahead, kLeastAhead), count * size(value), true);
+  }
+  /// Asks for as much of the next tile's inputs as this work is of the tile's: what computes for long would otherwise
+  /// leave the memory idle, and what reads them would wait.
+  void askForInputs(Tile *t, int64_t work) const {
+    const int64_t elements = t->rows * r_.rowSize;
+    const double before = t->share;
+    t->work += work;
+    t->share = static_cast<double>(t->work) * t->perWork;
+    for (uint32_t v : s_.ahead) {
+      const int64_t bytes = elements * size(v);
+      const auto lines = [&](double share) { return static_cast<int64_t>(share * static_cast<double>(bytes)) & ~63; };
+      const int64_t from = lines(before), to = t->work == work_ * elements ? bytes : lines(t->share);
+      if (bytes <= kMostAhead)
+        askFor(in_[v] + t->begin * r_.rowSize * size(v) + std::max(bytes, kLeastAhead) + from, to - from, false);
+    }
   }
 
   char *slot(const Tile &t, size_t value) const {
@@ -324,7 +399,9 @@ private:
   const std::vector<const char *> whole_; // inputs of the whole region
   std::vector<const char *> in_;          // of the loop; null for those that are moved
   const std::vector<char *> out_;
+  char *const parts_;                    // of the steps that put rows together
   std::vector<const RegionCode *> code_; // by stage, of this run; null: the steps' own loops
+  int64_t work_ = 0;                     // of those, for an element
 };
 
 class RowRegionKernel final : public user_op::OpKernel {
@@ -338,13 +415,25 @@ public:
       in.push_back(static_cast<const char *>(ctx->In("in", static_cast<int32_t>(i)).raw_dptr()));
     for (size_t i = 0; i < shared_->core.region->outputs.size(); ++i)
       out.push_back(static_cast<char *>(ctx->Out("out", static_cast<int32_t>(i)).mut_raw_dptr()));
-    return std::make_unique<BoundRowRegion>(*shared_, std::move(in), std::move(out));
+    return std::make_unique<BoundRowRegion>(*shared_, std::move(in), std::move(out), ctx->Tmp<char>());
   }
 
 private:
   std::shared_ptr<const Shared> shared_;
   const size_t inputs_; // of the whole region
 };
+
+/// Inputs of the stages with code whose elements come from a tensor, and those of the next tile lie behind them.
+std::vector<uint32_t> readAhead(const Region &region, const std::vector<LoopInput> &inputs,
+                                const std::vector<RowStage> &stages) {
+  std::vector<uint32_t> found;
+  for (const RowStage &stage : stages)
+    for (const RowStage::Input &in : stage.inputs)
+      if (stage.code && in.read == RowRead::kRows && in.value < region.inputs.size() && !inputs[in.value].isMoved &&
+          std::find(found.begin(), found.end(), in.value) == found.end())
+        found.push_back(in.value);
+  return found;
+}
 
 } // namespace
 
@@ -368,6 +457,9 @@ Status makeRowRegion(std::shared_ptr<const Region> region, const std::shared_ptr
   shared->broadcasts = shared->core.access();
   shared->layout = LayoutMaker(r, shared->core.inputs, shared->access).run();
   shared->stages = stagesOf(r, shared->access, compiler);
+  shared->ahead = readAhead(r, shared->core.inputs, shared->stages);
+  for (const RegionStep &step : r.steps) shared->columns.push_back(columnsOf(step));
+  shared->parts = columnParts(shared->columns);
   *out = std::make_unique<RowRegionKernel>(std::move(shared), inputs);
   return Status::ok();
 }

@@ -3,6 +3,8 @@
 #include "RowStages.h"
 #include "RegionCore.h"
 
+#include "opc/Scalar.h"
+
 #include <algorithm>
 #include <map>
 
@@ -10,6 +12,24 @@ namespace opc {
 namespace {
 
 constexpr int64_t kShortestRow = 256;
+
+/// What an op over elements costs beside an addition, as machine code: roughly, to share what is asked for ahead.
+int64_t workOf(const OpInstance &op) {
+  if (!op.def().scalar) return 1;
+  int64_t work = 0;
+  for (const scalar::ScalarProgram::Node &n : op.def().scalar->nodes()) switch (n.op) {
+#define OPC_CASE(name) case scalar::ScalarOp::name:
+      OPC_SCALAR_UNARY_REAL(OPC_CASE)
+      OPC_SCALAR_BINARY_REAL(OPC_CASE)
+#undef OPC_CASE
+    case scalar::ScalarOp::pow: work += 16; break;
+    case scalar::ScalarOp::kDiv: work += 8; break;
+    case scalar::ScalarOp::kConstant:
+    case scalar::ScalarOp::kParameter: break;
+    default: ++work;
+    }
+  return work;
+}
 
 /// A stage of steps that give results of the loop's shape, as a region of its own.
 void makePart(const Region &r, const RowAccess &access, RowStage *stage) {
@@ -34,6 +54,7 @@ void makePart(const Region &r, const RowAccess &access, RowStage *stage) {
       step.args.push_back(isInside(v) ? part->valueOf(r.makerOf(v) - stage->begin)
                                       : inputs.at(std::pair(v, access.reads[i][k])));
     }
+    stage->work += workOf(step.op);
     part->add(std::move(step));
     const uint32_t made = r.steps[i].made;
     bool isRead = std::find(r.outputs.begin(), r.outputs.end(), made) != r.outputs.end();

@@ -19,6 +19,7 @@ struct RowStage {
   std::vector<Input> inputs;     // those of `part`
   std::vector<uint32_t> outputs; // those of `part`, as values of the region
   bool byRow = false;            // one of the inputs is an element of each row
+  int64_t work = 0;              // for an element, in additions or about that
   std::unique_ptr<RegionCodeChoice> code;
 };
 

@@ -1,6 +1,7 @@
 // From the tasks of a plan to those of a PlanModel: operators, arguments, shapes, kernels, boxing steps.
 // SPDX-License-Identifier: Apache-2.0
 #include "AttrWire.h"
+#include "ColumnParts.h"
 #include "ControlOp.h"
 #include "ControlTask.h"
 #include "Device.h"
@@ -80,6 +81,24 @@ protected:
     return Status::ok();
   }
 
+  /// The memory for t->workspaceBytes.
+  Status workspace(const plan::Task &p, ModelTask *t) {
+    if (p.workspace() != 0) {
+      t->workspace = p.workspace() - 1;
+      if (t->workspace >= m_.tensors.size())
+        return bad("OPC0811", "its workspace is tensor ", t->workspace, " of ", m_.tensors.size());
+      const ModelTensor &w = m_.tensors[t->workspace];
+      if (w.reg == kNone || m_.registers[w.reg].kind != plan::Register::WORKSPACE)
+        return bad("OPC0811", "its workspace lies in a register that is none");
+    }
+    const uint64_t have = t->workspace == kNone ? 0 : m_.tensors[t->workspace].bytes;
+    if (t->workspaceBytes <= have) return Status::ok();
+    return Status(StatusCode::kInvalidGraph, "OPC0818",
+                  concat("invalid plan: the kernel needs ", t->workspaceBytes, " bytes of workspace, the plan gives ",
+                         have))
+        .withHelp("the plan was made with other kernels: compile the graph again");
+  }
+
 private:
   Status unknownOp(const std::string &type) {
     std::string help = joined(registry_.nearest(type), "' or '");
@@ -143,8 +162,8 @@ protected:
   /// A task of type "opc.fused": its body becomes a region.
   Status region(const plan::Task &p, uint32_t index) {
     ModelTask &t = m_.tasks[index];
-    if (p.workspace() || p.attr_size() || p.sharding_size())
-      return bad("OPC0816", "a task of several ops has neither workspace nor attributes nor shardings");
+    if (p.attr_size() || p.sharding_size())
+      return bad("OPC0816", "a task of several ops has neither attributes nor shardings");
     OPC_RETURN_IF_ERROR(op(p, &t));
     OPC_RETURN_IF_ERROR(inRegisters(t));
     auto region = std::make_shared<Region>();
@@ -161,6 +180,10 @@ protected:
         return std::move(s).withContext("op " + b.name() + " (" + b.op_type() + ") in its body");
     for (uint32_t tensor : t.outputs) region->outputs.push_back(values[tensor]); // checkBody: a step makes it
     OPC_RETURN_IF_ERROR(completeRegion(region.get()));
+    t.workspaceBytes = regionWorkspace(*region);
+    if (p.workspace() && t.workspaceBytes == 0)
+      return bad("OPC0816", "it has a workspace, and none of its ops puts rows together");
+    OPC_RETURN_IF_ERROR(workspace(p, &t));
     for (size_t i = 0; i < t.inputs.size(); ++i) t.op->inputDescs()[i] = m_.tensors[t.inputs[i]].desc;
     for (size_t i = 0; i < t.outputs.size(); ++i) t.op->outputDescs()[i] = m_.tensors[t.outputs[i]].desc;
     OPC_RETURN_IF_ERROR(makes(t.outputs, index));
@@ -500,20 +523,7 @@ private:
   Status kernel(const plan::Task &p, ModelTask *t) {
     OPC_ASSIGN_OR_RETURN(t->kernel, t->op->selectKernel(registry_, deviceTypeOf(m_.streams[t->stream].device)));
     OPC_ASSIGN_OR_RETURN(t->workspaceBytes, t->op->tmpSize(*t->kernel));
-    if (p.workspace() != 0) {
-      t->workspace = p.workspace() - 1;
-      if (t->workspace >= m_.tensors.size())
-        return bad("OPC0811", "its workspace is tensor ", t->workspace, " of ", m_.tensors.size());
-      const ModelTensor &w = m_.tensors[t->workspace];
-      if (w.reg == kNone || m_.registers[w.reg].kind != plan::Register::WORKSPACE)
-        return bad("OPC0811", "its workspace lies in a register that is none");
-    }
-    const uint64_t have = t->workspace == kNone ? 0 : m_.tensors[t->workspace].bytes;
-    if (t->workspaceBytes > have)
-      return Status(StatusCode::kInvalidGraph, "OPC0818",
-                    concat("invalid plan: the kernel needs ", t->workspaceBytes, " bytes of workspace, the plan gives ",
-                           have))
-          .withHelp("the plan was made with other kernels: compile the graph again");
+    OPC_RETURN_IF_ERROR(workspace(p, t));
     t->inplace = t->op->inplacePairs(*t->kernel);
     std::sort(t->inplace.begin(), t->inplace.end());
     return Status::ok();

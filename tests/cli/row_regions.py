@@ -193,7 +193,9 @@ def random_rows(seed):
     return g
 
 
-class RowRegions(unittest.TestCase):
+class RegionCase(unittest.TestCase):
+    """Graphs by the command, in a folder of their own."""
+
     def setUp(self):
         self.folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.folder)
@@ -230,6 +232,13 @@ class RowRegions(unittest.TestCase):
         self.opc("compile", "g.pbtxt", "-o", "g.plan")
         self.assertEqual(self.outputs("-j", "2", program=RUNTIME, what="g.plan"), want)
 
+    def reasons(self, g, **more):
+        with open(self.path("g.pbtxt"), "w", encoding="utf-8") as f:
+            f.write(g.text())
+        return {(b["from"], b["to"]): b["reason"] for b in self.fusion(**more)["boundaries"]}
+
+
+class RowRegions(RegionCase):
     def test_every_op(self):
         for i, shape in enumerate(SHAPES):
             for dtype in ("f32", "f64", "f16", "bf16"):
@@ -291,11 +300,6 @@ class RowRegions(unittest.TestCase):
         self.assertRegex(text, r"\nno_loop +its kernel has no loop that others can join\n")
         table = self.opc("show", "g.pbtxt", "--what", "fusion", "--as", "csv").stdout.splitlines()
         self.assertEqual(table[0], "op,type,reasons")
-
-    def reasons(self, g, **more):
-        with open(self.path("g.pbtxt"), "w", encoding="utf-8") as f:
-            f.write(g.text())
-        return {(b["from"], b["to"]): b["reason"] for b in self.fusion(**more)["boundaries"]}
 
     def test_boundaries(self):
         g = RowGraph()  # a broadcast: the reader's loop is another

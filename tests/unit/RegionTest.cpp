@@ -140,7 +140,8 @@ TEST_CASE("a region that contradicts itself or its plan is refused", "[region]")
   CHECK_THAT(error([](RegionPlan *p) { p->region->mutable_body()->SwapElements(0, 1); }), Contains("OPC0816"));
   CHECK_THAT(error([](RegionPlan *p) { p->region->mutable_input(0)->add_tensor(p->x); }),
              Contains("OPC0816") && Contains("twice"));
-  CHECK_THAT(error([](RegionPlan *p) { p->region->set_workspace(1); }), Contains("neither workspace nor attributes"));
+  CHECK_THAT(error([](RegionPlan *p) { p->region->set_workspace(1); }),
+             Contains("OPC0816") && Contains("it has a workspace"));
   CHECK_THAT(error([](RegionPlan *p) { p->region->mutable_input(0)->set_tensor(0, 1000); }), Contains("OPC08"));
   CHECK_THAT(error([](RegionPlan *p) {
                for (int i = 0; i < 300; ++i) {
@@ -225,11 +226,10 @@ TEST_CASE("a region over rows that contradicts itself is refused", "[region]") {
   const auto axisOf = [](RowPlan *p) {
     return p->region->mutable_body(3)->mutable_attr(0)->mutable_value()->mutable_at_list_int32();
   };
-  CHECK_THAT(error([&](RowPlan *p) { // columns: not by the rows of softmax
+  CHECK_THAT(error([&](RowPlan *p) { // of columns there are 4
                axisOf(p)->set_val(0, 0);
-               p->inner(p->mean)->set_dim(0, 4);
              }),
-             Contains("OPC0816"));
+             Contains("OPC0815"));
   CHECK_THAT(error([&](RowPlan *p) { // all of it: a row of 12
                axisOf(p)->add_val(0);
                p->inner(p->mean)->clear_dim();
@@ -247,4 +247,102 @@ TEST_CASE("a region over rows that contradicts itself is refused", "[region]") {
                for (uint32_t t : {p->scaled, p->y, p->rest}) p->inner(t)->set_dim(1, int64_t{1} << 40);
              }),
              Contains("OPC08"));
+}
+
+namespace {
+
+/// y = relu(x), sums = those of its columns, largest = their largest: x is {3000, 64}, which is three pieces of rows.
+struct ColumnPlan {
+  static constexpr int64_t kRows = 3000, kColumns = 64, kPieces = 3;
+  PlanBuilder b;
+  uint32_t x, y, sums, largest, parts;
+  plan::Task *region;
+
+  ColumnPlan() {
+    x = b.input("x", Shape{kRows, kColumns}), y = b.tensor("y", Shape{kRows, kColumns}),
+    sums = b.tensor("sums", Shape{kColumns}), largest = b.tensor("largest", Shape{1, kColumns});
+    // Sums in f64, maxima in f32.
+    parts = b.tensor("parts", Shape{kPieces * kColumns * 12}, kChar, plan::Register::WORKSPACE);
+    region = b.task("all", "opc.fused", {{"in", {x}}}, {{"out", {y, sums, largest}}});
+    region->set_region(true);
+    region->set_workspace(parts + 1);
+    PlanBuilder body;
+    body.task("relu", "relu", {{"x", {x}}}, {{"y", {y}}});
+    body.task("sum", "reduce_sum", {{"input_tensor", {y}}}, {{"output_tensor", {sums}}});
+    body.task("max", "reduce_max", {{"input_tensor", {y}}}, {{"output_tensor", {largest}}});
+    for (int op : {1, 2}) {
+      plan::Attribute *axis = body.plan.mutable_task(op)->add_attr();
+      axis->set_name("axis");
+      axis->mutable_value()->mutable_at_list_int32()->add_val(0);
+    }
+    plan::Attribute *keep = body.plan.mutable_task(2)->add_attr();
+    keep->set_name("keepdims");
+    keep->mutable_value()->set_at_bool(true);
+    for (const plan::Task &t : body.plan.task()) {
+      *region->add_body() = t;
+      region->mutable_body(region->body_size() - 1)->clear_stream();
+    }
+    for (const auto &[name, tensor] : {std::pair("y", y), std::pair("sums", sums), std::pair("largest", largest)})
+      b.output(name, tensor);
+  }
+  plan::Tensor *inner(uint32_t tensor) { return b.plan.mutable_tensor(static_cast<int>(tensor)); }
+};
+
+} // namespace
+
+TEST_CASE("a region that puts rows together makes what its ops make", "[region]") {
+  ColumnPlan p;
+  Result<Session> s = load(p.b);
+  INFO(s.status().toString());
+  REQUIRE(s.isOk());
+  CHECK(s->tasks().size() == 1);
+  for (int64_t run : {0, 1}) { // the second one begins anew
+    std::vector<float> x(static_cast<size_t>(ColumnPlan::kRows * ColumnPlan::kColumns));
+    std::vector<double> sums(ColumnPlan::kColumns, 0), largest(ColumnPlan::kColumns, 0);
+    for (int64_t r = 0; r < ColumnPlan::kRows; ++r)
+      for (int64_t c = 0; c < ColumnPlan::kColumns; ++c) {
+        const auto at = static_cast<size_t>(c);
+        const int64_t value = (r * 7 + c * (13 + run)) % 101 - 50; // sums are whole, and exact
+        x[static_cast<size_t>(r * ColumnPlan::kColumns) + at] = static_cast<float>(value);
+        sums[at] += static_cast<double>(std::max<int64_t>(value, 0));
+        largest[at] = std::max(largest[at], static_cast<double>(value));
+      }
+    REQUIRE(s->feed("x", floats(Shape{ColumnPlan::kRows, ColumnPlan::kColumns}, x)).isOk());
+    REQUIRE(s->run(1).isOk());
+    const auto madeSums = s->fetch("sums"), madeLargest = s->fetch("largest");
+    REQUIRE((madeSums.isOk() && madeLargest.isOk()));
+    for (size_t c = 0; c < sums.size(); ++c) {
+      CHECK(static_cast<double>(madeSums->as<float>()[c]) == sums[c]);
+      CHECK(static_cast<double>(madeLargest->as<float>()[c]) == largest[c]);
+    }
+  }
+}
+
+TEST_CASE("a region that puts rows together and contradicts itself is refused", "[region]") {
+  const auto error = [](const std::function<void(ColumnPlan *)> &damage) {
+    ColumnPlan p;
+    damage(&p);
+    const Status s = load(p.b).status();
+    return s.id() + " " + s.message();
+  };
+  using Catch::Contains;
+  CHECK_THAT(error([](ColumnPlan *p) { p->region->clear_workspace(); }), Contains("OPC0818"));
+  CHECK_THAT(error([](ColumnPlan *p) { p->inner(p->parts)->set_dim(0, 2300); }), Contains("OPC0818"));
+  CHECK_THAT(error([](ColumnPlan *p) { p->region->set_workspace(1000); }), Contains("OPC0811"));
+  CHECK_THAT(error([](ColumnPlan *p) { p->region->set_workspace(p->y + 1); }), Contains("OPC0811"));
+  CHECK_THAT(error([](ColumnPlan *p) { p->inner(p->parts)->set_register_(p->inner(p->y)->register_()); }),
+             Contains("OPC08"));
+  CHECK_THAT(error([](ColumnPlan *p) { p->region->mutable_body(1)->set_workspace(p->parts + 1); }),
+             Contains("OPC0816"));
+  CHECK_THAT(error([](ColumnPlan *p) { p->inner(p->sums)->set_dim(0, 63); }), Contains("OPC0815"));
+  CHECK_THAT(error([](ColumnPlan *p) { // the sums are not there while the loop runs
+               plan::Task *sub = p->region->add_body();
+               const uint32_t rest = p->b.tensor("rest", Shape{ColumnPlan::kRows, ColumnPlan::kColumns});
+               PlanBuilder more;
+               more.task("rest", "broadcast_sub", {{"x", {p->y}}, {"y", {p->sums}}}, {{"z", {rest}}});
+               *sub = more.plan.task(0);
+               sub->clear_stream();
+               p->region->mutable_output(0)->add_tensor(rest);
+             }),
+             Contains("OPC0816") && Contains("does not go by the rows"));
 }

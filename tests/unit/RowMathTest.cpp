@@ -58,12 +58,10 @@ Row everything(const RowMath &math, const Row &x, const Row &y, const Row &gamma
         math.normGradient(y.data(), x.data(), made.data(), n, scale, other, mean, inverse, centered), keep(made);
       }
   }
-  std::vector<double> gammas(static_cast<size_t>(std::min(n, RowMath::kMostColumns)), 0.5), betas(gammas.size(), 0.25);
+  Row gammas(static_cast<size_t>(n), 0.5f), betas(gammas.size(), 0.25f);
   for (const float *means : {static_cast<const float *>(logs.data()), static_cast<const float *>(nullptr)}) {
-    math.parameterSums(y.data(), x.data(), means, logs.data(), rows, n, static_cast<int64_t>(gammas.size()),
-                       gammas.data(), betas.data());
-    for (double sum : gammas) all.push_back(static_cast<float>(sum));
-    for (double sum : betas) all.push_back(static_cast<float>(sum));
+    math.parameterRows(y.data(), x.data(), means, logs.data(), rows, n, n, gammas.data(), betas.data());
+    keep(gammas), keep(betas);
   }
   return all;
 }
@@ -146,18 +144,17 @@ TEST_CASE("functions on rows are what their formulas say", "[rows]") {
       constexpr int64_t kSumRows = 37;
       const Row wide = values(n * kSumRows, 11), slopes = values(n * kSumRows, 12, -1, 1), inverses(kSumRows, 0.5f);
       const Row means = values(kSumRows, 13);
-      const auto width = static_cast<size_t>(std::min(n, RowMath::kMostColumns));
-      std::vector<double> gammas(width, 2), betas(width, 3);
-      math->parameterSums(slopes.data(), wide.data(), means.data(), inverses.data(), kSumRows, n,
-                          static_cast<int64_t>(width), gammas.data(), betas.data());
-      for (size_t j = 0; j < width; ++j) {
+      Row gammas(size, 2), betas(size, 3);
+      math->parameterRows(slopes.data(), wide.data(), means.data(), inverses.data(), kSumRows, n, n, gammas.data(),
+                          betas.data());
+      for (size_t j = 0; j < size; ++j) {
         const auto place = [&](size_t r) { return r * size + j; };
         const double beta = 3 + sumOf(kSumRows, [&](size_t r) { return at(slopes, place(r)); });
         const double slope = 2 + sumOf(kSumRows, [&](size_t r) {
                                return at(slopes, place(r)) * (at(wide, place(r)) - at(means, r)) * 0.5;
                              });
-        if (!(std::abs(betas[j] - beta) <= 1e-4) || !(std::abs(gammas[j] - slope) <= 1e-3))
-          FAIL("parameterSums " << j << ": " << gammas[j] << ", " << betas[j] << " vs " << slope << ", " << beta);
+        if (!(std::abs(at(betas, j) - beta) <= 1e-4) || !(std::abs(at(gammas, j) - slope) <= 1e-3))
+          FAIL("parameterRows " << j << ": " << gammas[j] << ", " << betas[j] << " vs " << slope << ", " << beta);
       }
       double entropy = 0;
       for (size_t i = 0; i < size; ++i) entropy += at(gamma, i) * (1.5 - at(x, i));

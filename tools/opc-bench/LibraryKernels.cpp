@@ -341,6 +341,16 @@ std::vector<Row> columnSums(int threads, const std::string &name) {
   return compare(name, graph, threads, "reads", [&] { return readsOf(false, threads); });
 }
 
+/// The gradient of relu, which products read, and of the bias before it.
+std::vector<Row> biasGradient(int threads, const std::string &name) {
+  const std::string graph = input("dy", {kRows, kColumns}) + input("made", {kRows, kColumns}) +
+                            op("r", "relu_grad", {{"dy", "dy/out"}, {"y", "made/out"}}, "dx") +
+                            op("s", "reduce_sum", {{"input_tensor", "r/dx_0"}}, "output_tensor",
+                               attr("axis", "at_list_int32 { val: 0 }") + attr("keepdims", "at_bool: false")) +
+                            output("r/dx_0") + output("s/output_tensor_0", "db");
+  return compare(name, graph, threads, "triad", [&] { return triadOf(kRows * kColumns, threads); });
+}
+
 /// Forward and backward; the probabilities are nowhere in memory.
 std::vector<Row> crossEntropy(int threads, const std::string &name) {
   const std::string graph =
@@ -418,6 +428,7 @@ std::vector<Benchmark> libraryKernels() {
   add("cross_entropy_16M", crossEntropy);
   add("layer_norm_param_grad_16M", normParameters);
   add("column_sums_16M", columnSums);
+  add("bias_gradient_16M", biasGradient);
   add("add_16M", [](int t, const std::string &row) { return triad(int64_t{1} << 24, t, row); });
   return list;
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "reduce/Reducers.h"
+#include "reduce/ReduceColumns.h"
 #include "support/Operator.h"
 #include "support/PieceRange.h"
 
@@ -65,11 +65,14 @@ public:
     const Shape &in = ctx.Desc("input_tensor").shape();
     const ReducePlan plan = planOf(&ctx, in);
     const int64_t whole = planOf(&ctx, wholeShape(&ctx, "input_tensor")).reduceCount;
-    if (!plan.isRowByRow() || whole != plan.reduceCount) return Status::ok(); // a device has pieces of rows
+    const bool isWhole = whole == plan.reduceCount; // else a device has a piece of what is reduced
     const auto store = [count = static_cast<double>(plan.reduceCount)](typename R::Acc acc) {
       return final(acc, count);
     };
-    *loop = std::make_unique<ReduceRows<T, Out, R, decltype(store)>>(plan, store);
+    if (isWhole && plan.isRowByRow())
+      *loop = std::make_unique<ReduceRows<T, Out, R, decltype(store)>>(plan, store);
+    else if (isColumnByColumn(plan) && (isWhole || !isMean))
+      *loop = columnsOf<T, Out, R>(plan, 1, 0, store);
     return Status::ok();
   }
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
@@ -86,8 +89,9 @@ public:
   }
 
 protected:
+  static constexpr bool isMean = requires { R::kMean; };
   static Out final(typename R::Acc acc, double count) {
-    if constexpr (requires { R::kMean; })
+    if constexpr (isMean)
       return finish<Out>(static_cast<double>(acc) / count);
     else
       return finish<Out>(acc);

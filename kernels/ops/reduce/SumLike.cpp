@@ -22,8 +22,18 @@ Maybe<void> infer(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-template <class T> class SumLikeKernel final : public BindingKernel {
+template <class T> class SumLikeKernel final : public BindingKernel, public RowsKernel {
 public:
+  Status MakeRows(const KernelContext &ctx, std::unique_ptr<RowsLoop> *loop) const override {
+    using R = SumReducer<T>;
+    const Shape &x = ctx.Desc("x").shape();
+    const auto axes = valueOf(axesOf(&ctx, x));
+    const ReducePlan plan = ReducePlan::make(x, axes);
+    if (axes.empty() || !isColumnByColumn(plan)) return Status::ok();
+    const size_t at = ctx.inputs()[0].first == "x" ? 0 : 1;
+    *loop = columnsOf<T, T, R>(plan, 2, at, [](typename R::Acc acc) { return finish<T>(acc); });
+    return Status::ok();
+  }
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     using R = SumReducer<T>;
     const Tensor &x = ctx->In("x");
