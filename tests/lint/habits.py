@@ -98,6 +98,21 @@ class Versions(unittest.TestCase):
             self.assertEqual(done.returncode, 4)
             self.assertRegex(done.stderr, r"clang-tidy 22 is needed.*14\.0\.6.*setup\.sh")
 
+    def test_tidy_reads_files_without_precompiled_headers(self):
+        # A source that lacks an include which only a precompiled header has must be found; other clangs read no PCH of 22.
+        with tempfile.TemporaryDirectory() as folder:
+            source, header = os.path.join(SOURCE, "kernels", "registry", "Registry.cpp"), "made/cmake_pch.hxx"
+            clang = f"-Winvalid-pch -Xclang -include-pch -Xclang {header}.pch -Xclang -include -Xclang {header}"
+            for flags in (clang, f"-Winvalid-pch -include {header}"):
+                with open(os.path.join(folder, "compile_commands.json"), "w", encoding="utf-8") as f:
+                    json.dump([{"directory": folder, "file": source, "command": f"c++ -O2 {flags} -o r.o -c {source}"}], f)
+                fake = os.path.join(folder, "tidy")
+                with open(fake, "w", encoding="utf-8") as f:
+                    f.write('#!/bin/sh\n[ "$1" = --version ] && echo version 22.1 && exit\ncat "$2/compile_commands.json"\nexit 1\n')
+                os.chmod(fake, 0o755)
+                done = tool("tools/dev/tidy", "--build", folder, "kernels/registry/Registry.cpp", env=dict(os.environ, OPC_CLANG_TIDY=fake))
+                self.assertIn(f"c++ -O2 -o r.o -c {source}", done.stdout, done.stderr)
+
     def test_packages(self):
         def listed(*arguments):
             return set(tool("tools/dev/setup.sh", "--list", *arguments).stdout.split())

@@ -59,3 +59,25 @@ function(opc_library name dir)
   target_include_directories(${name} ${scope} $<BUILD_INTERFACE:${dir}>)
   target_link_libraries(${name} ${scope} ${A_DEPS})
 endfunction()
+
+# Precompiled headers. A source still includes what it uses: tools/dev/tidy reads it without them. They are compared by
+# what they hold, not by when they were made, or ccache would never find what was compiled with one.
+function(opc_comparable_precompiled name)
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    target_compile_options(${name} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  endif()
+endfunction()
+
+# opc_precompile(NAME header...): the headers that most sources of a target spend their time on.
+function(opc_precompile name)
+  target_precompile_headers(${name} PRIVATE ${ARGN})
+  opc_comparable_precompiled(${name})
+endfunction()
+
+# opc_precompiled_as(FIRST NAME...): targets with the options of FIRST share its precompiled headers.
+function(opc_precompiled_as first)
+  foreach(name IN LISTS ARGN)
+    target_precompile_headers(${name} REUSE_FROM ${first})
+    opc_comparable_precompiled(${name})
+  endforeach()
+endfunction()
