@@ -114,6 +114,18 @@ std::string firstIdentifier(const std::string &text) {
   return text.substr(begin, end - begin);
 }
 
+/// Whether bytes that are no text all through begin as a graph in text does: a field's name and what follows one. The
+/// parser then says where the others stand.
+bool beginsAsText(const std::string &bytes) {
+  const std::string first = firstIdentifier(bytes);
+  const auto knows = [&](const pb::Descriptor *d) { return d->FindFieldByName(first) != nullptr; };
+  if (!knows(graph::DLNetConf::descriptor()) && !knows(graph::Job::descriptor()) &&
+      !knows(graph::GraphDef::descriptor()) && !knows(graph::SavedModel::descriptor()))
+    return false;
+  const size_t next = bytes.find_first_not_of(" \t\r\n\f", firstIdentifierAt(bytes) + first.size());
+  return next != std::string::npos && std::strchr("{<:[", bytes[next]) != nullptr && bytes[next] != '\0';
+}
+
 const pb::FieldDescriptor *field(const pb::Descriptor *d, const char *name) { return d->FindFieldByName(name); }
 
 /// The blocks `field { ... }` at nesting depth `depth`, found by counting braces. protobuf can record where everything
@@ -425,7 +437,8 @@ static std::unique_ptr<GraphFile> readUnspelled(const std::string &name, const s
     }
     return file;
   }
-  return looksLikeText(bytes) ? readText(name, bytes, diagnostics) : readBinary(name, bytes, diagnostics);
+  const bool isText = looksLikeText(bytes) || beginsAsText(bytes);
+  return isText ? readText(name, bytes, diagnostics) : readBinary(name, bytes, diagnostics);
 }
 
 std::unique_ptr<GraphFile> readGraphFile(const std::string &name, const std::string &bytes, uint64_t maxBytes,

@@ -198,6 +198,20 @@ TEST_CASE("errors carry code and place", "[pipeline]") {
   REQUIRE(p.errorClass() == StatusCode::kInvalidGraph);
 }
 
+TEST_CASE("bytes that are no text have a place in a text", "[pipeline]") {
+  for (const char byte : {'\x01', '\x1b', '\x00'}) {
+    Pipeline p(registry(), {});
+    REQUIRE_FALSE(p.import("g.pbtxt", kInput + std::string(" ") + byte + relu("r", "x/out") + output("y", "r/y_0")));
+    const Diagnostic &d = p.diagnostics().at(0);
+    REQUIRE(d.code == "OPC0101");
+    REQUIRE(d.range.line == 2);
+    REQUIRE(d.range.column == 2);
+  }
+  // In a comment or a string they are what protobuf takes them for.
+  Pipeline q(registry(), {});
+  REQUIRE(q.import("g.pbtxt", std::string("# \x01\n") + kInput + relu("r", "x/out") + output("y", "r/y_0")));
+}
+
 TEST_CASE("each broken graph has its code", "[pipeline]") {
   const std::string in = kInput, out = output("y", "x/out");
   REQUIRE(firstError(in + out) == "");
