@@ -110,7 +110,7 @@ class Versions(unittest.TestCase):
                 with open(fake, "w", encoding="utf-8") as f:
                     f.write('#!/bin/sh\n[ "$1" = --version ] && echo version 22.1 && exit\ncat "$2/compile_commands.json"\nexit 1\n')
                 os.chmod(fake, 0o755)
-                done = tool("tools/dev/tidy", "--build", folder, "kernels/registry/Registry.cpp", env=dict(os.environ, OPC_CLANG_TIDY=fake))
+                done = tool("tools/dev/tidy", "--build", folder, source, env=dict(os.environ, OPC_CLANG_TIDY=fake))
                 self.assertIn(f"c++ -O2 -o r.o -c {source}", done.stdout, done.stderr)
 
     def test_packages(self):
