@@ -6,6 +6,7 @@
 #include <functional>
 #include <iterator>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -95,19 +96,30 @@ private:
     return sorted_.size() == n;
   }
 
-  /// Of the ops that nobody reads, the nearest to the sources come first; those alike lie together.
-  std::pair<uint32_t, uint64_t> rank(uint32_t end) const { return {level_[end], colors_[end]}; }
+  /// Of the ops that nobody reads, the nearest to the sources come first; those alike lie together. What only numbers
+  /// tell apart comes last: another learning rate does not exchange the updates of a graph, and with them what is
+  /// fused.
+  using Rank = std::tuple<uint32_t, uint64_t, uint64_t>;
+  Rank rank(uint32_t end) const { return {level_[end], kinds_[end], colors_[end]}; }
 
   /// A number for what each op is in the graph: what it computes, from what, and who reads that and what it came from.
   /// Ops of one number are alike, but for contrived graphs. Only as far as needed to tell the ends apart.
   void findColors(const std::vector<uint32_t> &ends) {
+    kinds_.resize(nodes_.size());
     colors_.resize(nodes_.size());
     std::vector<uint32_t> levels, told = ends; // told apart are the ends, and what one writer comes after
     for (uint32_t end : ends) levels.push_back(level_[end]);
     std::sort(levels.begin(), levels.end());
     if (earlierReads_.empty() && std::adjacent_find(levels.begin(), levels.end()) == levels.end()) return;
     for (const auto &[writer, reads] : earlierReads_) told.insert(told.end(), reads.begin(), reads.end());
-    for (uint32_t i = 0; i < nodes_.size(); ++i) colors_[i] = contents(nodes_[i]);
+    if (color(told, false) == told.size()) return;
+    kinds_.swap(colors_);
+    color(told, true);
+  }
+
+  /// Colours all ops, until those that are to be told apart are or no round tells more apart; into how many kinds.
+  size_t color(const std::vector<uint32_t> &told, bool withNumbers) {
+    for (uint32_t i = 0; i < nodes_.size(); ++i) colors_[i] = contents(nodes_[i], withNumbers);
     colorByMakers();
     size_t kinds = countKinds(told), before = 0;
     for (int round = 0; round < kMostRounds && kinds > before && kinds < told.size(); ++round) {
@@ -115,10 +127,11 @@ private:
       colorByMakers();
       before = std::exchange(kinds, countKinds(told));
     }
+    return kinds;
   }
 
   size_t countKinds(const std::vector<uint32_t> &ops) const {
-    std::vector<std::pair<uint32_t, uint64_t>> ranks;
+    std::vector<Rank> ranks;
     for (uint32_t op : ops) ranks.push_back(rank(op));
     std::sort(ranks.begin(), ranks.end());
     return static_cast<size_t>(std::unique(ranks.begin(), ranks.end()) - ranks.begin());
@@ -167,18 +180,28 @@ private:
     return mix(d, bytes.size());
   }
 
-  /// What an op says of itself; names are left out.
-  static uint64_t contents(const Node &node) {
+  static bool isNumber(const AttrValue &value) {
+    return value.get<float>() || value.get<double>() || value.get<std::vector<float>>();
+  }
+
+  /// What an op says of itself; names are left out, and without `withNumbers` what decides nothing but values.
+  static uint64_t contents(const Node &node, bool withNumbers) {
     const graph::OperatorConf &conf = *node.conf;
     uint64_t d = mix(static_cast<uint64_t>(conf.op_type_case()), node.user.type);
     d = mix(d, conf.calculation_pass_name());
-    for (const auto &[name, value] : node.user.attrs) d = mix(mix(d, name), value.toString());
+    for (const auto &[name, value] : node.user.attrs)
+      d = mix(mix(d, name), withNumbers || !isNumber(value) ? value.toString() : "");
     for (const auto &b : node.user.inputs) d = mix(mix(d, b.name), b.tensors.size());
     if (conf.has_input_conf()) return mix(d, conf.input_conf().blob_conf().SerializeAsString());
     if (conf.has_output_conf()) return mix(d, conf.output_conf().blob_conf().SerializeAsString());
     if (!conf.has_variable_conf()) return d;
     graph::VariableOpConf variable = conf.variable_conf();
     variable.clear_out();
+    if (!withNumbers) {
+      variable.clear_initialize();
+      variable.clear_random_seed();
+      variable.clear_regularizer();
+    }
     return mix(d, variable.SerializeAsString());
   }
 
@@ -265,7 +288,7 @@ private:
   std::vector<uint32_t> sorted_, order_; // topological orders: any, and the one that is asked for
   std::vector<uint32_t> level_;
   std::unordered_map<uint32_t, std::vector<uint32_t>> earlierReads_;
-  std::vector<uint64_t> colors_;
+  std::vector<uint64_t> kinds_, colors_;            // without numbers; with them, or 0 where the kinds tell all apart
   std::vector<std::pair<uint32_t, uint64_t>> keys_; // of what is placed, its position; else where its sources are
   std::vector<bool> hasReader_, placed_, keyed_;
 };
