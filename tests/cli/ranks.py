@@ -279,6 +279,9 @@ class Ranks(unittest.TestCase):
             err, seconds = self.ends(process, 60)
             self.assertLess(seconds, 10)
             self.assertRegex(err, rf"OPC0721.*rank {victim}\b")
+            end = time.time() + 10  # mpirun does not wait for what it has killed
+            while any(map(self.command, ranks.values())) and time.time() < end:
+                time.sleep(0.05)
             for pid in ranks.values():
                 self.assertFalse(self.command(pid), "a rank is left")
 
