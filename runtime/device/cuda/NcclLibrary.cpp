@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kLeastVersion = 21800;
-constexpr NcclResult kOk = 0, kInProgress = 7;
+constexpr NcclResult kOk = 0, kRemoteError = 6, kInProgress = 7;
 constexpr auto kPause = std::chrono::microseconds(50);
 constexpr int kEagerPolls = 200;
 
@@ -186,7 +186,10 @@ Status NcclGroups::finish(CUstream_st *stream) {
       for (ncclComm *comm : comms_) {
         NcclResult pending = kOk;
         OPC_RETURN_IF_ERROR(library_.check(library_.commGetAsyncError(comm, &pending), "ncclCommGetAsyncError"));
-        OPC_RETURN_IF_ERROR(library_.check(pending, "an exchange"));
+        Status failed = library_.check(pending, "an exchange");
+        // What went wrong on another rank is that rank's to say, whichever of the two is heard first.
+        if (pending == kRemoteError) failed = Status(failed.code(), "OPC0721", failed.message());
+        OPC_RETURN_IF_ERROR(failed);
       }
     }
     if (Clock::now() > deadline) {
