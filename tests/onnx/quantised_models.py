@@ -130,6 +130,9 @@ class Models(unittest.TestCase):
             self.skipTest("ONNX Runtime is not installed (tools/dev/install_peers.sh)")
         for name, mine, theirs in zip(outputs, made, self.onnx_runtime(q, outputs)):
             self.assertEqual(mine.dtype, theirs.dtype)
+            if mine.dtype == F32:
+                np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-4 * np.abs(theirs[np.isfinite(theirs)]).max(initial=0))
+                continue
             steps = np.abs(mine.astype(np.int64) - theirs.astype(np.int64))
             self.assertLessEqual(steps.max(initial=0), 1, name)
             # ONNX Runtime multiplies the real numbers and rounds them; the integers differ where that is near a tie.
@@ -163,6 +166,65 @@ class Models(unittest.TestCase):
         w, _ = q.weight((10, 32), 0)
         y = q.add("Gemm", [x, w, q.constant(q.rng.uniform(-3, 3, 10).astype(F32))], transB=1)
         self.check(q, [q.quantised(y, 0.05, np.uint8(128))], {"integer_matmul": 1, "matmul": 0})
+
+    def real(self, q, name):
+        q.types[name] = 1
+        return name
+
+    def test_biases_that_no_steps_make(self):
+        """Channels whose scales are next to nothing or 0, whose weights are 0, or whose bias is no number: the bias counts all the same."""
+        for scales, weights, bias in [([0.01, 1e-30, 0.01], 1, [1, -2.5, 3]), ([0.01, 0, 0.01], 1, [1, 0.75, 3]), ([0.01, 1e-38, 1e-20], 0, [1, -2, 3e5]),
+                                      ([0.01] * 3, 0, [0.00013, -0.00007, 1.23456]), ([0.01] * 3, 1, [np.inf, -np.inf, 1]), ([0.01] * 3, 1, [np.nan, 1, 2]),
+                                      ([0.01] * 3, 1, [3e8, 1, 2])]:
+            for op in ("Conv", "Gemm", "Relu"):
+                q = Quantised(11)
+                values = (q.rng.integers(-127, 128, (3, 8)) * weights).astype(np.int8)
+                shape = (3, 8, 1, 1) if op != "Gemm" else (3, 8)
+                x = q.activation(q.input((2, 8, 3, 3) if op != "Gemm" else (5, 8), -2, 3), 0.02, np.uint8(100))
+                w = q.add("DequantizeLinear", [q.constant(values.reshape(shape)), q.constant(np.array(scales, F32)), q.constant(np.zeros(3, np.int8))], axis=0)
+                y = q.add("Gemm" if op == "Gemm" else "Conv", [x, w, q.constant(np.array(bias, F32))], **({"transB": 1} if op == "Gemm" else {}))
+                outputs = [self.real(q, y)]
+                if np.isfinite(bias).all() and op == "Relu":
+                    outputs.append(q.quantised(q.add("Relu", [y]), 0.05, np.uint8(3)))
+                with self.subTest(op=op, scales=scales, weights=weights, bias=bias):
+                    self.check(q, outputs, {})
+
+    def test_scales_below_nothing(self):
+        """Relu holds the real numbers, not the integers."""
+        q = Quantised(12)
+        x = q.activation(q.input((2, 6, 5, 5), -2, 3), 0.02, np.uint8(100))
+        scale = np.array([-0.01, 0.02, -0.005, 0.01], F32)
+        w = q.add("DequantizeLinear", [q.constant(q.rng.integers(-127, 128, (4, 6, 1, 1)).astype(np.int8)), q.constant(scale), q.constant(np.zeros(4, np.int8))], axis=0)
+        y = q.add("Relu", [q.add("Conv", [x, w])])
+        self.check(q, [q.quantised(y, 0.05, np.uint8(3))], {"integer_conv2d": 1})
+
+    def test_sums_beyond_32_bits(self):
+        """They would wrap around: such products are of real numbers. Where the weights are small they are of integers."""
+        for high, integer in ((255, 0), (20, 1)):
+            q = Quantised(13)
+            n = 70000
+            x = q.activation(q.input((2, n), 0.9, 1), 1 / 255, np.uint8(0))
+            w = q.add("DequantizeLinear", [q.constant(q.rng.integers(high - 5, high + 1, (n, 3)).astype(np.uint8)), q.constant(F32(0.01)), q.constant(np.uint8(0))])
+            with self.subTest(high=high):
+                self.check(q, [self.real(q, q.add("MatMul", [x, w]))], {"integer_matmul": integer})
+
+    def test_scales_of_the_run(self):
+        """A bias in steps of another scale than the model's would be wrong: another one is refused, the model's is taken."""
+        q = Quantised(14)
+        x = q.activation(q.input((4, 32), -2, 3), 0.02, np.uint8(100))
+        w, scale = q.weight((10, 32), 0)
+        y = q.add("Gemm", [x, w, q.bias(F32(0.02) * scale)], transB=1)
+        outputs = [q.quantised(y, 0.05, np.uint8(128))]
+        path = self.write(q, outputs)
+        (plain,) = self.opc(q, path, outputs)
+        name = f"t{int(w[1:]) - 2}"
+        weights = os.path.join(self.dir, "w.npz")
+        np.savez(weights, **{name: scale})
+        np.testing.assert_array_equal(self.opc(q, path, outputs, "--weights", weights)[0], plain)
+        np.savez(weights, **{name: scale * F32(2)})
+        done = subprocess.run([OPC, "run", path, "--quiet", "--fill", "rand", "--weights", weights], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertRegex(done.stderr, f"OPC0719.*{name}")
 
     def test_a_chain(self):
         q = Quantised(4)

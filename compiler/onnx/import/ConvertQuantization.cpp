@@ -3,8 +3,10 @@
 #include "OnnxConverters.h"
 #include "OnnxWindows.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string_view>
 
 namespace opc::onnx {
 namespace {
@@ -171,18 +173,6 @@ Term requantized(Conversion &c, const Term &sum, const Term &left, const Term &r
   return c.op("requantize", withZero(c, sum, steps, zero), {{"axis", axis}, {"dtype", zero->type()}});
 }
 
-/// `bias` in steps of `scale`: as it is stored, or quantised.
-Term biasSteps(Conversion &c, const Term &bias, const Term &scale) {
-  const Quantized *known = c.draft.quantized(bias);
-  if (known && known->integers->type() == kInt32 && !known->zero && known->scale->value && scale->value) {
-    const std::vector<double> own = Conversion::peeked(known->scale), wanted = Conversion::peeked(scale);
-    bool same = own.size() == wanted.size();
-    for (size_t k = 0; same && k < own.size(); ++k) same = std::abs(own[k] - wanted[k]) <= 1e-6 * wanted[k];
-    if (same) return c.draft.rely(known->scale), c.draft.rely(scale), known->integers;
-  }
-  return quantized(c, bias, scale, nullptr, kInt32);
-}
-
 bool isByte(const Term &t) { return t->type() == kUInt8 || t->type() == kInt8; }
 
 /// The stored integers of `real`: of 8 bits with one scale, or with one for each element of `axis`.
@@ -191,6 +181,118 @@ const Quantized *storedBytes(Conversion &c, const Term &real, int64_t axis) {
   if (!known || known->isSum || !isByte(known->integers)) return nullptr;
   return known->scale->rank() == 0 || known->axis == axis ? known : nullptr;
 }
+
+/// `bias` in steps of `scale` where it is stored so; else null.
+Term storedSteps(Conversion &c, const Term &bias, const Term &scale) {
+  const Quantized *known = c.draft.quantized(bias);
+  if (!known || known->integers->type() != kInt32 || known->zero || !known->scale->value || !scale->value)
+    return nullptr;
+  const std::vector<double> own = Conversion::peeked(known->scale), wanted = Conversion::peeked(scale);
+  bool same = own.size() == wanted.size();
+  for (size_t k = 0; same && k < own.size(); ++k) same = std::abs(own[k] - wanted[k]) <= 1e-6 * wanted[k];
+  if (!same) return nullptr;
+  const Term steps = known->integers;
+  return c.draft.rely(known->scale), c.draft.rely(scale), steps;
+}
+
+/// The largest |integer - zero| of bytes; of those of the run, as far as their type goes.
+double largest(const Quantized &bytes) {
+  const bool isSigned = bytes.integers->type() == kInt8;
+  const double low = isSigned ? -128 : 0, high = low + 255;
+  if (bytes.zero && !bytes.zero->value) return 255;
+  double most = bytes.zero ? 0 : std::max(-low, high);
+  if (bytes.zero)
+    for (double zero : Conversion::peeked(bytes.zero)) most = std::max({most, zero - low, high - zero});
+  return most;
+}
+
+/// The sum of |weight - zero| for each of the channels along `axis` of a matrix, or of filters; empty when they are not
+/// known.
+std::vector<double> weightSums(const Quantized &weight, int64_t axis) {
+  const Term &w = weight.integers;
+  if (!w->value || (weight.zero && !weight.zero->value)) return {};
+  const std::vector<double> zeros = weight.zero ? Conversion::peeked(weight.zero) : std::vector<double>{0};
+  const auto channels = static_cast<size_t>(w->dim(axis));
+  const size_t inner = axis == 0 && channels ? static_cast<size_t>(w->shape().elem_cnt()) / channels : 1;
+  const std::string_view bytes = w->value->bytes;
+  std::vector<double> sums(channels, 0);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const size_t k = i / inner % channels;
+    const auto byte = static_cast<unsigned char>(bytes[i]);
+    const double q = w->type() == kInt8 ? static_cast<signed char>(byte) : byte;
+    sums[k] += std::abs(q - zeros[zeros.size() == 1 ? 0 : k]);
+  }
+  return sums;
+}
+
+constexpr double kMostSum = 2147483647.0, kMostSteps = 1 << 30;
+
+/// The product of real numbers that stand for bytes, in 32 bits.
+class ByteProduct {
+public:
+  /// `axis` is that of the channels in the weight, `terms` the number of products in a sum.
+  ByteProduct(Conversion &c, Quantized in, Quantized weight, int64_t axis, int64_t terms)
+      : c_(c), in_(std::move(in)), weight_(std::move(weight)), axis_(axis), terms_(static_cast<double>(terms)) {
+    scale_ = c.op("broadcast_mul", {in_.scale, weight_.scale});
+  }
+
+  const Quantized &in() const { return in_; }
+  const Quantized &weight() const { return weight_; }
+  const Term &scale() const { return scale_; }
+
+  /// Whether sums stay within 32 bits, whatever the run's bytes are, with steps up to `more` added.
+  bool fits(double more) {
+    if (terms_ * largest(in_) * largest(weight_) + more <= kMostSum) return true;
+    const std::vector<double> &sums = ofChannels();
+    if (sums.empty() || *std::max_element(sums.begin(), sums.end()) * largest(in_) + more > kMostSum) return false;
+    c_.draft.rely(weight_.integers); // another weight may not fit
+    if (weight_.zero) c_.draft.rely(weight_.zero);
+    if (in_.zero) c_.draft.rely(in_.zero);
+    return true;
+  }
+
+  /// The bias as whole steps of the scale, where that loses nothing that counts; else null, and it is to be added to
+  /// the real sums: a step of a channel without weights may be so small, or 0, that no whole number of them makes its
+  /// bias.
+  Term biasSteps(const Term &bias) {
+    if (const Term stored = storedSteps(c_, bias, scale_)) {
+      if (!stored->value) return fits(kMostSteps) ? stored : nullptr;
+      double most = 0;
+      for (double b : Conversion::peeked(stored)) most = std::max(most, std::abs(b));
+      if (most >= kMostSteps) c_.draft.rely(stored);
+      return fits(std::max(most, kMostSteps)) ? stored : nullptr;
+    }
+    if (!bias->value || !scale_->value || !fits(kMostSteps) || !areSteps(bias)) return nullptr;
+    c_.draft.rely(bias), c_.draft.rely(scale_);
+    return quantized(c_, bias, scale_, nullptr, kInt32);
+  }
+
+private:
+  const std::vector<double> &ofChannels() {
+    if (sums_.empty()) sums_ = weightSums(weight_, axis_);
+    return sums_;
+  }
+
+  bool areSteps(const Term &bias) {
+    const std::vector<double> values = Conversion::peeked(bias), scales = Conversion::peeked(scale_);
+    const std::vector<double> &sums = ofChannels();
+    for (size_t k = 0; k < values.size(); ++k) {
+      const double step = scales[scales.size() == 1 ? 0 : k], whole = values[k] / step;
+      if (!(step >= 0x1p-100) || !(std::abs(whole) < kMostSteps)) return false; // NaN, too
+      // A rounded bias is lost in the rounding of what it is added to, unless there is next to nothing of that.
+      const bool isExact = static_cast<float>(std::nearbyint(whole) * step) == static_cast<float>(values[k]);
+      if (!isExact && (sums.size() != values.size() || sums[k] < 16)) return false;
+    }
+    return true;
+  }
+
+  Conversion &c_;
+  Quantized in_, weight_;
+  int64_t axis_;
+  double terms_;
+  Term scale_;
+  std::vector<double> sums_;
+};
 
 void convertQLinearMatMul(Conversion &c) {
   for (size_t k = 0; k < 8; ++k) c.in(k);
@@ -246,28 +348,42 @@ static Term realSums(Conversion &c, const Term &sum, const Term &scale, int64_t 
 Term convolvedIntegers(Conversion &c) {
   const Quantized *x = storedBytes(c, c.in(0), -1), *weight = storedBytes(c, c.in(1), 0);
   if (!x || !weight || (x->zero && !x->zero->value)) return nullptr;
-  const Quantized in = *x, by = *weight; // notes move when others are made
-  const Term scale = c.op("broadcast_mul", {in.scale, by.scale});
-  const Term bias = c.has(2) ? biasSteps(c, c.in(2), scale) : nullptr;
-  return realSums(c, integerConv(c, in.integers, in.zero, by.integers, by.zero, bias), scale, 1);
+  const Shape &filters = weight->integers->shape();
+  const int64_t channels = filters.At(0);
+  ByteProduct p(c, *x, *weight, 0, channels ? filters.elem_cnt() / channels : 0);
+  if (!p.fits(0)) return nullptr;
+  const Term steps = c.has(2) ? p.biasSteps(c.in(2)) : nullptr;
+  const Term sum = integerConv(c, p.in().integers, p.in().zero, p.weight().integers, p.weight().zero, steps);
+  const Term real = realSums(c, sum, p.scale(), 1);
+  if (steps || !c.has(2)) return real;
+  DimVector along(static_cast<size_t>(real->rank()), 1);
+  along[1] = channels;
+  return c.op("broadcast_add", {real, c.reshape(c.in(2), along)});
 }
 
 Term multipliedIntegers(Conversion &c, const Term &a, const Term &b, bool transB, const Term &bias) {
-  const Quantized *left = storedBytes(c, a, -1), *right = storedBytes(c, b, transB ? 0 : b->rank() - 1);
+  const int64_t axis = transB ? 0 : b->rank() - 1;
+  const Quantized *left = storedBytes(c, a, -1), *right = storedBytes(c, b, axis);
   if (!left || !right || a->rank() < 2 || b->rank() != 2) return nullptr;
-  const int64_t columns = b->dim(transB ? 0 : 1);
+  const int64_t columns = b->dim(axis);
   if (bias && (bias->rank() == 0 || bias->dim(-1) != columns || bias->shape().elem_cnt() != columns)) return nullptr;
-  const Quantized x = *left, y = *right;
-  const Term scale = c.op("broadcast_mul", {x.scale, y.scale});
-  const Term steps = bias ? biasSteps(c, c.reshape(bias, {columns}), scale) : nullptr;
-  return realSums(c, integerProduct(c, x.integers, x.zero, y.integers, y.zero, steps, transB), scale, a->rank() - 1);
+  ByteProduct p(c, *left, *right, axis, b->dim(transB ? 1 : 0));
+  if (!p.fits(0)) return nullptr;
+  const Term added = bias ? c.reshape(bias, {columns}) : nullptr;
+  const Term steps = bias ? p.biasSteps(added) : nullptr;
+  const Term sum = integerProduct(c, p.in().integers, p.in().zero, p.weight().integers, p.weight().zero, steps, transB);
+  const Term real = realSums(c, sum, p.scale(), a->rank() - 1);
+  return steps || !bias ? real : c.op("broadcast_add", {real, added});
 }
 
 void noteRelu(Conversion &c, const Term &made, const Term &x) {
   const Quantized *known = c.draft.quantized(x);
-  if (!known || !known->isSum) return;
+  if (!known || !known->isSum || !known->scale->value) return;
   const Quantized sum = *known;
-  const Term held = c.op("broadcast_maximum", {sum.integers, c.scalar(kInt32, 0)}); // scales are positive
+  for (double scale : Conversion::peeked(sum.scale))
+    if (!(scale >= 0)) return; // negative sums stand for what Relu keeps
+  c.draft.rely(sum.scale);
+  const Term held = c.op("broadcast_maximum", {sum.integers, c.scalar(kInt32, 0)});
   c.draft.note({made, held, sum.scale, nullptr, sum.axis, true});
 }
 
