@@ -120,6 +120,8 @@ void OpGraph::bindKnown() {
     const LoopParts parts = loopParts(*ir::toInstance(op_, *op_.def()));
     first = 1 + parts.states + parts.sequences;
     operand = LoopParts::kFirst + parts.states + parts.sequences;
+  } else if (controlKind(op_.getOpType().str()) == ControlKind::kParts) {
+    first = operand = batchParts(*ir::toInstance(op_, *op_.def())).cut;
   }
   for (size_t j = first; j < inputs_.size() && operand < op_.getArgs().size(); ++j, ++operand) {
     Value outside = op_.getArgs()[static_cast<unsigned>(operand)];

@@ -1,4 +1,4 @@
-// Branches and turns that a run decides, written out for where ops with graphs (if, loop) cannot run: both branches and
+// Branches, turns that a run decides and parts of batches, written out for where ops with graphs (if, loop) cannot run: both branches and
 // a choice, every turn that there can be.
 // SPDX-License-Identifier: Apache-2.0
 #include "AttrBridge.h"
@@ -89,9 +89,20 @@ public:
   /// Element `at` of the first axis.
   Value element(Value v, int64_t at) {
     const Shape shape = ir::descOf(v).shape();
-    const Value one = op("narrow", {{"in", v}},
-                         {{"dim", AttrValue(int64_t{0})}, {"start", AttrValue(at)}, {"length", AttrValue(int64_t{1})}});
-    return reshape(one, Shape(DimVector(shape.begin() + 1, shape.end())));
+    return reshape(elements(v, at, 1), Shape(DimVector(shape.begin() + 1, shape.end())));
+  }
+  /// Elements from `at` on.
+  Value elements(Value v, int64_t at, int64_t count) {
+    return op("narrow", {{"in", v}},
+              {{"dim", AttrValue(int64_t{0})}, {"start", AttrValue(at)}, {"length", AttrValue(count)}});
+  }
+  /// Of parts of one shape, along their first axis.
+  Value joined(const Values &parts) {
+    if (parts.size() == 1) return parts[0];
+    OpConf conf{ir::opName(op_) + "/cat", "cat", {{"in", {}}}, {}, {}};
+    for (Value v : parts) conf.inputs[0].tensors.push_back(build_.nameOf(v));
+    conf.attrs["axis"] = AttrValue(int64_t{0});
+    return add(std::move(conf));
   }
   /// Of parts of one shape, along a new first axis.
   Value stacked(const Values &parts) {
@@ -149,6 +160,26 @@ Values writtenOutIf(Writing &w, ir::UserOp op, const Registry &registry, const G
   Values made;
   for (size_t k = 0; k < branches[0].size(); ++k) made.push_back(w.select(condition, branches[0][k], branches[1][k]));
   return made;
+}
+
+Values writtenOutParts(Writing &w, ir::UserOp op, const Registry &registry, const GraphTexts &texts) {
+  const BatchParts parts = batchParts(*ir::toInstance(op, *op.def()));
+  if (parts.parts > kMostTurns)
+    w.refuse("it has " + std::to_string(parts.parts) + " parts, and for other devices at most " +
+             std::to_string(kMostTurns) + " are written out");
+  OpGraph graph = graphOf(op, controlGraphs(ControlKind::kParts)[0], registry, texts);
+  std::vector<Values> made(op.getOuts().size());
+  for (int64_t part = 0; part < parts.parts; ++part) {
+    Values inputs;
+    for (auto [k, v] : llvm::enumerate(op.getArgs())) {
+      const int64_t count = k < parts.cut ? ir::descOf(v).shape().At(0) / parts.parts : 0;
+      inputs.push_back(k < parts.cut ? w.elements(v, part * count, count) : v);
+    }
+    for (auto [all, one] : llvm::zip(made, w.inlined(graph, inputs, op.getOuts().size()))) all.push_back(one);
+  }
+  Values whole;
+  for (const Values &all : made) whole.push_back(w.joined(all));
+  return whole;
 }
 
 class LoopWriting {
@@ -274,8 +305,10 @@ LogicalResult writeOut(ModuleOp module, const GraphTexts *texts) {
     Writing w(op, build, &count);
     if (!texts) w.refuse("nobody reads its graphs here");
     Operation *end = block.getTerminator()->getPrevNode(); // new ops are behind it
-    const Values made = controlKind(op.getOpType()) == ControlKind::kIf ? writtenOutIf(w, op, registry, *texts)
-                                                                        : LoopWriting(w, op, registry, *texts).run();
+    const ControlKind kind = controlKind(op.getOpType());
+    const Values made = kind == ControlKind::kIf      ? writtenOutIf(w, op, registry, *texts)
+                        : kind == ControlKind::kParts ? writtenOutParts(w, op, registry, *texts)
+                                                      : LoopWriting(w, op, registry, *texts).run();
     replace(op, made, build);
     block.getOperations().splice(op->getIterator(), block.getOperations(), std::next(end->getIterator()),
                                  block.getTerminator()->getIterator());

@@ -11,10 +11,7 @@
 using namespace mlir;
 
 namespace opc {
-namespace {
 
-/// A graph that trains. Where it updates variables, kernels find their weights changed at every step; where it has
-/// backward ops, those read the tensors in between, in the layout that they were written in.
 bool trains(ModuleOp module) {
   bool found = false;
   module.walk([&](ir::UserOp op) {
@@ -24,8 +21,6 @@ bool trains(ModuleOp module) {
   });
   return found;
 }
-
-} // namespace
 
 #define GEN_PASS_DEF_FUSECONVOLUTIONS
 #define GEN_PASS_DEF_KEEPCHANNELSLAST

@@ -7,6 +7,9 @@
 
 namespace opc {
 
+/// A graph that trains. Where it updates variables, kernels find their weights changed at every step; where it has
+/// backward ops, those read the tensors in between, in the layout that they were written in.
+bool trains(mlir::ModuleOp module);
 /// conv2d, bias_add, normalization with stored statistics, addition of a tensor, relu or clip -> fused_conv2d (f32).
 void fuseConvolutions(mlir::ModuleOp module);
 /// integer_conv2d and integer_matmul, maximum with 0, requantize or dequantize_linear -> fused_integer_conv2d,

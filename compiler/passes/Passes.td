@@ -217,6 +217,15 @@ def KeepChannelsLast : GraphPass<"opc-channels-last"> {
   }];
 }
 
+def CutBatches : GraphPass<"opc-cut-batches"> {
+  let summary = "Convolutions and the ops between them become batch_parts, computed for one part of the batch at a time";
+  let description = [{
+    Takes runs of ops that compute samples from samples where that keeps what they hand to each other in the cache, and
+    writes them as a graph of one part in an op of their own. Weights that each part would read again count against it.
+    Does nothing to a graph that trains.
+  }];
+}
+
 def FormRegions : GraphPass<"opc-form-regions"> {
   let summary = "Elementwise ops that one loop computes become opc.fused";
   let description = [{

@@ -19,13 +19,17 @@ TensorDesc elementOf(const TensorDesc &whole) {
 } // namespace
 
 ControlKind controlKind(std::string_view opType) {
-  return opType == kIfType ? ControlKind::kIf : opType == kLoopType ? ControlKind::kLoop : ControlKind::kNone;
+  return opType == kIfType      ? ControlKind::kIf
+         : opType == kLoopType  ? ControlKind::kLoop
+         : opType == kPartsType ? ControlKind::kParts
+                                : ControlKind::kNone;
 }
 
 std::vector<std::string> controlGraphs(ControlKind kind) {
   switch (kind) {
   case ControlKind::kIf: return {"then_graph", "else_graph"};
-  case ControlKind::kLoop: return {"graph"};
+  case ControlKind::kLoop:
+  case ControlKind::kParts: return {"graph"};
   case ControlKind::kNone: break;
   }
   return {};
@@ -52,10 +56,28 @@ LoopParts loopParts(const OpInstance &op) {
   return parts;
 }
 
+BatchParts batchParts(const OpInstance &op) {
+  const auto number = [&](const char *attr) { return *op.conf().attrs.at(attr).get<int64_t>(); };
+  return {number("parts"), static_cast<size_t>(number("cut"))}; // the op's rule has looked at them
+}
+
+TensorDesc partOf(const TensorDesc &whole, int64_t parts) {
+  DimVector dims(whole.shape().begin(), whole.shape().end());
+  dims[0] /= parts;
+  return TensorDesc(Shape(dims), whole.data_type());
+}
+
 ControlPorts controlPorts(const OpInstance &op) {
   ControlPorts ports;
   const auto &in = op.inputDescs(), &out = op.outputDescs();
-  if (controlKind(op.def().name) == ControlKind::kIf) {
+  const ControlKind kind = controlKind(op.def().name);
+  if (kind == ControlKind::kParts) {
+    const BatchParts parts = batchParts(op);
+    for (size_t k = 0; k < in.size(); ++k) ports.inputs.push_back(k < parts.cut ? partOf(in[k], parts.parts) : in[k]);
+    for (const TensorDesc &whole : out) ports.outputs.push_back(partOf(whole, parts.parts));
+    return ports;
+  }
+  if (kind == ControlKind::kIf) {
     ports.inputs.assign(in.begin() + 1, in.end());
     ports.outputs = out;
     return ports;

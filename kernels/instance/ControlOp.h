@@ -10,9 +10,9 @@
 
 namespace opc {
 
-enum class ControlKind { kNone, kIf, kLoop };
+enum class ControlKind { kNone, kIf, kLoop, kParts };
 
-constexpr char kIfType[] = "if", kLoopType[] = "loop";
+constexpr char kIfType[] = "if", kLoopType[] = "loop", kPartsType[] = "batch_parts";
 /// Graphs in one another: more of them are no work of people.
 constexpr int kMostControlDepth = 8;
 
@@ -36,5 +36,15 @@ struct LoopParts {
   bool isPartial = false, isReverse = false;
 };
 LoopParts loopParts(const OpInstance &op);
+
+/// How the tensors of a `batch_parts` are divided: the first `cut` inputs and all outputs are cut along their first
+/// axis, the other inputs are the same in all parts.
+struct BatchParts {
+  int64_t parts = 1;
+  size_t cut = 0;
+};
+BatchParts batchParts(const OpInstance &op);
+/// One of `parts` equal parts of a tensor along its first axis.
+user_op::TensorDesc partOf(const user_op::TensorDesc &whole, int64_t parts);
 
 } // namespace opc

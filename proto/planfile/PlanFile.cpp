@@ -73,7 +73,7 @@ uint32_t versionOf(const plan::Plan &plan) {
   for (const plan::Task &t : plan.task()) {
     if (t.region()) version = std::max(version, 2U);
     if (t.native_size() > 0) version = std::max(version, 4U);
-    if (t.graph_size() > 0) version = 5;
+    if (t.graph_size() > 0) version = std::max(version, t.op_type() == "batch_parts" ? 6U : 5U);
   }
   if (plan.native_size() > 0) version = std::max(version, 4U);
   for (const plan::Plan &part : plan.part()) version = std::max(version, versionOf(part));

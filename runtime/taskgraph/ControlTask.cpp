@@ -28,10 +28,18 @@ public:
     for (const plan::Interface::Constant &c : plan.interface().constant()) constants_.push_back(c.data());
   }
 
-  /// Ties the graph to what lies at `inputs`; null: memory of its own, data(i). `constant` ones never change.
-  Status bind(const std::vector<const void *> &inputs, const std::vector<bool> &constant, DeviceCtx *ctx) {
+  /// Another one of the same plan, with memory of its own. Before bind().
+  std::unique_ptr<ControlGraph> another() const {
+    auto twin = std::make_unique<ControlGraph>(model_, edges_, plan::Plan());
+    twin->constants_ = constants_;
+    return twin;
+  }
+
+  /// Ties the graph to what lies at `inputs`; null: memory of its own, data(i). `constant` ones never change. The first
+  /// time says how many threads its kernels have.
+  Status bind(const std::vector<const void *> &inputs, const std::vector<bool> &constant, int threads) {
     const bool isNew = !graph_;
-    if (isNew) OPC_RETURN_IF_ERROR(take(constant, ctx->threads()));
+    if (isNew) OPC_RETURN_IF_ERROR(take(constant, threads));
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i]) continue;
       if (!graph_->lend(inputs_[i], inputs[i]))
@@ -110,7 +118,7 @@ public:
     const std::vector<const void *> captures(in_.begin() + 1, in_.end());
     const std::vector<bool> constant(isConstant_.begin() + 1, isConstant_.end());
     for (const auto &graph : graphs) {
-      OPC_RETURN_IF_ERROR(graph->bind(captures, constant, ctx));
+      OPC_RETURN_IF_ERROR(graph->bind(captures, constant, ctx->threads()));
       graphs_.push_back(graph.get());
     }
     return Status::ok();
@@ -144,7 +152,7 @@ public:
       inputs.push_back(isState ? out_[at] : isSequence ? nullptr : in_[k]);
       constant.push_back(!isState && !isSequence && isConstant_[k]);
     }
-    OPC_RETURN_IF_ERROR(graph_->bind(inputs, constant, ctx));
+    OPC_RETURN_IF_ERROR(graph_->bind(inputs, constant, ctx->threads()));
     // A state that a turn hands on as another one must not be overwritten before that has it.
     for (size_t k = 0; k < parts_.states; ++k) {
       bool isHandedOn = false;
@@ -224,15 +232,77 @@ private:
   std::vector<std::vector<char>> staged_; // by state
 };
 
+/// Each thread has a graph of one thread and every so many parts; where the parts do not share out among the threads,
+/// one graph has them all, and its kernels share their work. The bits are the same: kernels give them for any number of
+/// threads.
+class BoundParts final : public BoundControl {
+public:
+  BoundParts(KernelBindContext *ctx, const BatchParts &parts) : BoundControl(ctx), parts_(parts) {}
+
+  Status bind(ControlGraphs &graphs, DeviceCtx *ctx) override {
+    const int64_t threads = std::max(ctx->threads(), 1), turns = (parts_.parts + threads - 1) / threads;
+    const bool sharesOut = 4 * parts_.parts >= 3 * threads * turns; // at most a quarter of the time is waited
+    while (sharesOut && static_cast<int64_t>(graphs.size()) < threads) graphs.push_back(graphs[0]->another());
+    std::vector<const void *> inputs(in_.begin(), in_.end());
+    std::vector<bool> constant = isConstant_;
+    for (size_t k = 0; k < parts_.cut; ++k) inputs[k] = nullptr, constant[k] = false;
+    for (const auto &graph : graphs) {
+      OPC_RETURN_IF_ERROR(graph->bind(inputs, constant, sharesOut ? 1 : ctx->threads()));
+      graphs_.push_back(graph.get());
+    }
+    results_.resize(graphs_.size());
+    return Status::ok();
+  }
+
+  Status execute(DeviceCtx *ctx) override {
+    const auto count = static_cast<int64_t>(graphs_.size());
+    const auto share = [&](int64_t g) { results_[static_cast<size_t>(g)] = runShare(ctx, g, count); };
+    if (count == 1)
+      share(0);
+    else
+      ctx->parallelFor(count, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t g = begin; g < end; ++g) share(g);
+      });
+    for (const Status &s : results_) OPC_RETURN_IF_ERROR(s);
+    return Status::ok();
+  }
+
+private:
+  /// The parts of one graph.
+  Status runShare(DeviceCtx *ctx, int64_t g, int64_t count) {
+    ControlGraph &graph = *graphs_[static_cast<size_t>(g)];
+    graph.graph().setSeed(ctx->position().seed);
+    for (int64_t part = parts_.parts * g / count; part < parts_.parts * (g + 1) / count; ++part) {
+      const auto at = static_cast<uint64_t>(part);
+      for (size_t k = 0; k < parts_.cut; ++k) {
+        const uint64_t bytes = graph.inputBytes(k);
+        copy(graph.input(k), static_cast<const char *>(in_[k]) + at * bytes, bytes);
+      }
+      OPC_RETURN_IF_ERROR(graph.graph().run(1));
+      for (size_t k = 0; k < out_.size(); ++k) {
+        const uint64_t bytes = graph.outputBytes(k);
+        copy(static_cast<char *>(out_[k]) + at * bytes, graph.output(k), bytes);
+      }
+    }
+    return Status::ok();
+  }
+
+  const BatchParts parts_;
+  std::vector<ControlGraph *> graphs_; // by thread
+  std::vector<Status> results_;
+};
+
 class ControlKernel final : public user_op::BindingKernel {
 public:
-  ControlKernel(std::shared_ptr<ControlGraphs> graphs, std::optional<LoopParts> loop)
-      : graphs_(std::move(graphs)), loop_(loop) {}
+  ControlKernel(std::shared_ptr<ControlGraphs> graphs, std::optional<LoopParts> loop, std::optional<BatchParts> parts)
+      : graphs_(std::move(graphs)), loop_(loop), parts_(parts) {}
 
   std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
     std::unique_ptr<BoundControl> bound;
     if (loop_)
       bound = std::make_unique<BoundLoop>(ctx, *loop_);
+    else if (parts_)
+      bound = std::make_unique<BoundParts>(ctx, *parts_);
     else
       bound = std::make_unique<BoundIf>(ctx);
     if (Status s = bound->bind(*graphs_, ctx->device_ctx()); !s.isOk())
@@ -243,6 +313,7 @@ public:
 private:
   const std::shared_ptr<ControlGraphs> graphs_;
   const std::optional<LoopParts> loop_;
+  const std::optional<BatchParts> parts_;
 };
 
 Status invalid(const std::string &message) {
@@ -288,10 +359,12 @@ Result<std::shared_ptr<const user_op::KernelDef>> controlKernel(const plan::Task
   }
   std::optional<LoopParts> loop;
   if (kind == ControlKind::kLoop) loop = loopParts(op);
+  std::optional<BatchParts> parts;
+  if (kind == ControlKind::kParts) parts = batchParts(op);
   auto def =
       std::make_shared<user_op::KernelDef>(user_op::OpKernelRegistry(op.def().name, __FILE__, __LINE__).GetResult());
-  def->create = [graphs, loop](user_op::KernelCreateContext *, std::unique_ptr<user_op::OpKernel> *out) {
-    *out = std::make_unique<ControlKernel>(graphs, loop);
+  def->create = [graphs, loop, parts](user_op::KernelCreateContext *, std::unique_ptr<user_op::OpKernel> *out) {
+    *out = std::make_unique<ControlKernel>(graphs, loop, parts);
     return Status::ok();
   };
   def->run = [](user_op::BoundKernel &kernel, DeviceCtx *ctx) {

@@ -1,4 +1,4 @@
-// if, loop: ops whose work is graphs of their own, which the plan has in them.
+// if, loop, batch_parts: ops whose work is graphs of their own, which the plan has in them.
 // SPDX-License-Identifier: Apache-2.0
 #include "support/Operator.h"
 
@@ -20,6 +20,14 @@ constexpr char kLoopDoc[] =
     "axis as there are turns. partial: there may be fewer turns than elements, and those of no turn are zeros. reverse: "
     "turns are numbered from turns - 1 down to 0, and each has the elements of its number. most, unless it is 0: there "
     "are at most so many turns.";
+
+constexpr char kPartsDoc[] =
+    "Computes a graph for each of as many equal parts of a batch as parts says, one after the other or at once. The "
+    "graph, the text of a graph file, takes a part of each of the first tensors of in, as many as cut says, which are "
+    "cut along their first axis, and then the others whole. What it makes are the parts of out, of the types in dtypes "
+    "and shapes. The compiler makes it of convolutions and the ops between them, so that what one layer of a sample "
+    "hands to the next stays in the cache (docs/code-generation.md). A plan has the graph as a plan of its own "
+    "(docs/plan-format.md).";
 
 /// A tensor of one element of a type.
 Maybe<void> isOne(InferContext *ctx, const char *arg, DataType type) {
@@ -64,6 +72,23 @@ Maybe<void> inferLoop(InferContext *ctx) {
   };
   for (auto k = static_cast<int32_t>(states); k < states + sequences; ++k) JUST(hasAxis("input", k, ctx->In("in", k)));
   for (auto k = static_cast<int32_t>(states); k < outputs; ++k) JUST(hasAxis("output", k, ctx->Out("out", k)));
+  return Maybe<void>::Ok();
+}
+
+Maybe<void> inferParts(InferContext *ctx) {
+  const int64_t parts = ctx->Attr<int64_t>("parts"), cut = ctx->Attr<int64_t>("cut");
+  const int32_t inputs = ctx->input_size("in");
+  if (parts < 1 || cut < 1 || cut > inputs)
+    return Error::ShapeMismatch() << "parts is " << parts << " and cut " << cut << " of " << inputs
+                                  << " inputs, expected a part at least, and that one input at least is cut";
+  JUST(setListed(ctx, 0, "dtypes", "shapes"));
+  const auto isCut = [&](const char *what, int32_t k, const TensorDesc &d) -> Maybe<void> {
+    if (d.shape().NumAxes() > 0 && d.shape().At(0) % parts == 0) return Maybe<void>::Ok();
+    return Error::ShapeMismatch() << what << " " << k << " is " << d.toString() << ", and its first axis has no "
+                                  << parts << " equal parts";
+  };
+  for (int32_t k = 0; k < static_cast<int32_t>(cut); ++k) JUST(isCut("input", k, ctx->In("in", k)));
+  for (int32_t k = 0; k < ctx->output_size("out"); ++k) JUST(isCut("output", k, ctx->Out("out", k)));
   return Maybe<void>::Ok();
 }
 
@@ -117,5 +142,19 @@ REGISTER_USER_OP("loop")
     .Doc(kLoopDoc);
 
 REGISTER_USER_OP_GRAD("loop").SetBackwardOpConfGenFn(needsGraphs);
+
+REGISTER_USER_OP("batch_parts")
+    .InputWithMinimum("in", 1)
+    .OutputWithMinimum("out", 1)
+    .RequiredAttr<std::string>("graph")
+    .RequiredAttr<int64_t>("parts")
+    .RequiredAttr<int64_t>("cut")
+    .RequiredAttr<std::vector<DataType>>("dtypes")
+    .RequiredAttr<std::vector<Shape>>("shapes")
+    .SetTensorDescInferFn(inferParts)
+    .Kernel<ControlKernel>()
+    .Pure()
+    .NoGrad("the compiler makes it after gradients have been generated")
+    .Doc(kPartsDoc);
 
 } // namespace opc::ops

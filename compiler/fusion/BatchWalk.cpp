@@ -1,0 +1,191 @@
+// Which ops of a graph are worth computing for one part of the batch after the other.
+// SPDX-License-Identifier: Apache-2.0
+#include "BatchWalk.h"
+#include "AttrBridge.h"
+#include "ControlOp.h"
+#include "Signatures.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace opc {
+namespace {
+
+// What is alive of a part between two ops stays in a core's second cache up to the first of these sizes, and in the
+// last one, which cores share, up to the second.
+constexpr int64_t kNearBytes = 1 << 20, kFarBytes = 8 << 20;
+// Every part reads the weights again, from a cache that is nearer than memory: so many bytes count as one.
+constexpr int64_t kWeightShare = 4;
+// What the call of a kernel costs, as traffic.
+constexpr int64_t kCallBytes = 32 << 10;
+// A walk that saves less is not worth a plan of its own.
+constexpr int64_t kLeastSaved = 8 << 20;
+// Numbers of parts that are tried, and the longest run of ops: both take time while compiling.
+constexpr int kMostTried = 8;
+constexpr size_t kLongestRun = 4096;
+// Work that pays for a walk: without convolutions regions do the same (docs/code-generation.md).
+constexpr size_t kLeastConvolutions = 2;
+
+bool isConvolution(ir::UserOp op) {
+  const StringRef type = op.getOpType();
+  return type == "fused_conv2d" || type == "fused_integer_conv2d";
+}
+
+/// The number of samples where the first axis of every tensor that is no weight has them and a part of them is computed
+/// from that part alone; 0 for other ops.
+int64_t samplesOf(ir::UserOp op) {
+  const user_op::OpDef *def = op.def();
+  if (!def || op.getRole() != ir::Role::kForward || !isMemoryEffectFree(op) || op->hasAttr(ir::kCtrlInAttr) ||
+      op->hasAttr(ir::kOrderedAttr) || controlKind(def->name) != ControlKind::kNone)
+    return 0;
+  int64_t samples = 0;
+  const auto isBatch = [&](Value v) {
+    const auto type = dyn_cast<RankedTensorType>(v.getType());
+    if (!type || type.getEncoding() || !type.hasStaticShape() || type.getRank() == 0 || type.getDimSize(0) < 2)
+      return false;
+    if (samples == 0) samples = type.getDimSize(0);
+    return samples == type.getDimSize(0);
+  };
+  for (Value v : op.getArgs())
+    if (!isSameInAllParts(v) && !isBatch(v)) return 0;
+  if (samples == 0 || !llvm::all_of(op.getOuts(), isBatch)) return 0;
+  return samples;
+}
+
+/// Whether the op is the same on each of `parts` equal parts: it says so, and its rules give those shapes.
+bool computesParts(ir::UserOp op, int64_t parts) {
+  auto instance = ir::toInstance(op, *op.def());
+  if (!instance) return false;
+  const auto signatures = signaturesOf(*instance, parts);
+  if (!signatures) return false;
+  const auto isWanted = [&](const SbpSignature &s) {
+    for (auto [k, arg] : llvm::enumerate(instance->inputArgs())) {
+      const SbpParallel *state = s.find(arg.first, arg.second);
+      const bool isWhole = isSameInAllParts(op.getArgs()[static_cast<unsigned>(k)]);
+      if (!state || *state != (isWhole ? SbpParallel::broadcast() : SbpParallel::split(0))) return false;
+    }
+    return llvm::all_of(instance->outputArgs(), [&](const auto &arg) {
+      const SbpParallel *state = s.find(arg.first, arg.second);
+      return state && *state == SbpParallel::split(0);
+    });
+  };
+  if (llvm::none_of(*signatures, isWanted)) return false;
+  std::vector<user_op::TensorDesc> whole = instance->outputDescs();
+  for (auto [desc, v] : llvm::zip(instance->inputDescs(), op.getArgs()))
+    if (!isSameInAllParts(v)) desc = partOf(desc, parts);
+  if (!instance->infer().isOk()) return false;
+  for (auto [have, want] : llvm::zip(instance->outputDescs(), whole))
+    if (have != partOf(want, parts)) return false;
+  return true;
+}
+
+/// What a tensor that stays inside of a walk saves: it is neither written to memory nor read from it.
+int64_t savedBy(Value v, int64_t parts) {
+  const int64_t whole = ir::bytesOf(v), part = whole / parts;
+  if (whole <= kNearBytes || part > kFarBytes) return 0;
+  return part <= kNearBytes ? 2 * whole : whole;
+}
+
+/// A run of ops that all compute samples, and what of it is walked.
+class Stretch {
+public:
+  explicit Stretch(std::vector<ir::UserOp> ops, int64_t samples) : ops_(std::move(ops)), samples_(samples) {}
+
+  /// The walk of it that saves most, in as many parts as save most.
+  std::optional<BatchWalk> best() const {
+    BatchWalk found;
+    int64_t most = kLeastSaved - 1;
+    int tried = 0;
+    for (int64_t part = 1; part < samples_ && tried < kMostTried; ++part) {
+      if (samples_ % part != 0) continue;
+      ++tried;
+      const int64_t parts = samples_ / part;
+      BatchWalk walk = bestIn(parts);
+      const int64_t saved = walk.ops.empty() ? 0 : savedIn(walk);
+      if (saved <= most) continue;
+      most = saved;
+      found = std::move(walk);
+    }
+    if (found.ops.empty()) return std::nullopt;
+    return found;
+  }
+
+private:
+  int64_t costOf(ir::UserOp op, int64_t parts) const {
+    int64_t weights = 0;
+    for (Value v : op.getArgs())
+      if (isSameInAllParts(v)) weights += ir::bytesOf(v);
+    return (parts - 1) * (weights / kWeightShare + kCallBytes);
+  }
+
+  /// The run of ops with the largest sum, as if everything that it makes stayed inside.
+  BatchWalk bestIn(int64_t parts) const {
+    BatchWalk walk;
+    walk.parts = parts;
+    size_t begin = 0, from = 0, to = 0;
+    int64_t sum = 0, most = 0;
+    for (size_t i = 0; i < ops_.size(); ++i) {
+      if (!computesParts(ops_[i], parts)) {
+        sum = 0, begin = i + 1;
+        continue;
+      }
+      ir::UserOp op = ops_[i];
+      for (Value v : op.getOuts()) sum += savedBy(v, parts);
+      sum -= costOf(op, parts);
+      if (sum > most) most = sum, from = begin, to = i + 1;
+      if (sum <= 0) sum = 0, begin = i + 1;
+    }
+    walk.ops.assign(ops_.begin() + static_cast<ptrdiff_t>(from), ops_.begin() + static_cast<ptrdiff_t>(to));
+    for (ir::UserOp op : walk.ops) walk.inside.insert(op);
+    if (llvm::count_if(walk.ops, isConvolution) < static_cast<ptrdiff_t>(kLeastConvolutions)) walk.ops.clear();
+    return walk;
+  }
+
+  /// What others read is written all the same, and once more copied.
+  int64_t savedIn(const BatchWalk &walk) const {
+    int64_t saved = 0;
+    for (ir::UserOp op : walk.ops) {
+      for (Value v : op.getOuts()) {
+        const bool leaves = llvm::any_of(v.getUsers(), [&](Operation *user) { return !walk.contains(user); });
+        saved += leaves ? 0 : savedBy(v, walk.parts);
+      }
+      saved -= costOf(op, walk.parts);
+    }
+    return saved;
+  }
+
+  std::vector<ir::UserOp> ops_;
+  int64_t samples_;
+};
+
+} // namespace
+
+bool isSameInAllParts(Value v) { return isa_and_nonnull<ir::VariableOp, ir::ConstantOp>(v.getDefiningOp()); }
+
+std::vector<BatchWalk> findWalks(Block &block) {
+  std::vector<BatchWalk> walks;
+  const auto users = block.getOps<ir::UserOp>();
+  if (std::none_of(users.begin(), users.end(), isConvolution)) return walks;
+  std::vector<ir::UserOp> run;
+  int64_t samples = 0;
+  const auto close = [&] {
+    if (run.size() > 1 && run.size() <= kLongestRun)
+      if (auto walk = Stretch(std::move(run), samples).best()) walks.push_back(std::move(*walk));
+    run.clear();
+  };
+  for (Operation &o : block) {
+    if (!ir::isTask(&o)) continue;
+    auto op = dyn_cast<ir::UserOp>(&o);
+    const int64_t here = op ? samplesOf(op) : 0;
+    if (here != samples) close();
+    samples = here;
+    if (here) run.push_back(op);
+  }
+  close();
+  return walks;
+}
+
+} // namespace opc

@@ -1,0 +1,43 @@
+// Convolutions that hand large images to each other are computed for one sample after the other; opc-opt writes texts in a pipeline alone.
+// RUN: opc-opt %s --split-input-file --opc-pipeline="to=fuse" --mlir-print-debuginfo | FileCheck %s
+// RUN: not opc-opt %s --opc-cut-batches 2>&1 | FileCheck %s --check-prefix=ALONE
+
+// ALONE: OPC0416: op c: nobody writes its graph here
+
+// CHECK-LABEL: func.func @network
+// CHECK-DAG: %[[X:.*]] = opc.input "x"
+// CHECK-DAG: %[[W:.*]] = opc.variable "w"
+// CHECK-DAG: %[[V:.*]] = opc.variable "v"
+// CHECK-NOT: fused_conv2d"(
+// The one that other ops read, too, is a result.
+// CHECK: %[[Y:.*]]:2 = opc.user_op "batch_parts"(in: %[[X]], %[[W]], %[[V]]) -> (out: 2) {cut = 1 : i64, {{.*}}graph = "{{.*}}fused_conv2d{{.*}}dim: 1 dim: 56 dim: 56 dim: 64{{.*}}parts = 8 : i64
+// CHECK: opc.output "y"(%[[Y]]#{{[01]}})
+// CHECK: "reduce_max"(
+// CHECK: opc.output "m"
+func.func @network() {
+  %x = opc.input "x" : tensor<8x56x56x64xf32> loc("x")
+  %w = opc.variable "w" : tensor<64x64x1x1xf32> loc("w")
+  %v = opc.variable "v" : tensor<64x64x1x1xf32> loc("v")
+  %a = opc.user_op "fused_conv2d"(in: %x, weight: %w) -> (out) {activation = "", activation_max = 0.0 : f64, activation_min = 0.0 : f64, data_format = "channels_last", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, epsilon = 0.0 : f32, weight_format = "channels_first"} : (tensor<8x56x56x64xf32>, tensor<64x64x1x1xf32>) -> tensor<8x56x56x64xf32> loc("a")
+  %b = opc.user_op "fused_conv2d"(in: %a, weight: %v, _add_to_output: %x) -> (out) {activation = "relu", activation_max = 0.0 : f64, activation_min = 0.0 : f64, data_format = "channels_last", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, epsilon = 0.0 : f32, weight_format = "channels_first"} : (tensor<8x56x56x64xf32>, tensor<64x64x1x1xf32>, tensor<8x56x56x64xf32>) -> tensor<8x56x56x64xf32> loc("b")
+  %c = opc.user_op "fused_conv2d"(in: %b, weight: %v) -> (out) {activation = "", activation_max = 0.0 : f64, activation_min = 0.0 : f64, data_format = "channels_last", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, epsilon = 0.0 : f32, weight_format = "channels_first"} : (tensor<8x56x56x64xf32>, tensor<64x64x1x1xf32>) -> tensor<8x56x56x64xf32> loc("c")
+  opc.output "y"(%c) : tensor<8x56x56x64xf32> loc("y")
+  %m = opc.user_op "reduce_max"(input_tensor: %b) -> (output_tensor) {axis = array<i32>, keepdims = false} : (tensor<8x56x56x64xf32>) -> tensor<f32> loc("m_op")
+  opc.output "m"(%m) : tensor<f32> loc("m")
+  return
+}
+
+// -----
+
+// Small images stay in the cache as they are; so do those of a graph that trains, whose weights change.
+// CHECK-LABEL: func.func @small
+// CHECK-NOT: batch_parts
+// CHECK: return
+func.func @small() {
+  %x = opc.input "x" : tensor<8x8x8x64xf32> loc("x")
+  %w = opc.variable "w" : tensor<64x64x1x1xf32> loc("w")
+  %a = opc.user_op "fused_conv2d"(in: %x, weight: %w) -> (out) {activation = "", activation_max = 0.0 : f64, activation_min = 0.0 : f64, data_format = "channels_last", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, epsilon = 0.0 : f32, weight_format = "channels_first"} : (tensor<8x8x8x64xf32>, tensor<64x64x1x1xf32>) -> tensor<8x8x8x64xf32> loc("a")
+  %b = opc.user_op "fused_conv2d"(in: %a, weight: %w) -> (out) {activation = "", activation_max = 0.0 : f64, activation_min = 0.0 : f64, data_format = "channels_last", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, epsilon = 0.0 : f32, weight_format = "channels_first"} : (tensor<8x8x8x64xf32>, tensor<64x64x1x1xf32>) -> tensor<8x8x8x64xf32> loc("b")
+  opc.output "y"(%b) : tensor<8x8x8x64xf32> loc("y")
+  return
+}
