@@ -26,8 +26,12 @@ using VariableValues = std::map<std::string, StoredTensor>;
 /// What of a model has become part of ops: a plan keeps it (kernels/wire/ModelNumber.h).
 using ModelNumbers = std::vector<graph::ModelNumber>;
 
-/// By op: the plan file of each of its graphs.
-using ControlPlans = llvm::DenseMap<mlir::Operation *, std::vector<std::string>>;
+/// The plan files of an op's graphs, and the memory that they need together.
+struct ControlPlan {
+  std::vector<std::string> files;
+  uint64_t bytes = 0;
+};
+using ControlPlans = llvm::DenseMap<mlir::Operation *, ControlPlan>;
 
 /// The bytes of a plan file. `graphName` is what the plan calls its graph: a file name without folders, so that equal
 /// graphs give equal plans wherever they lie. With `sizes` shapes that depend on them become expressions. Variables of

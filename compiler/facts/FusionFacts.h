@@ -30,6 +30,14 @@ struct FusionFacts {
     std::string from, to, tensor;
     FusionReason reason;
   };
+  /// Ops that are computed for one part of the batch after the other.
+  struct Parts {
+    std::string op;               // that they are in the compiled graph
+    std::vector<std::string> ops; // in their order
+    int64_t parts = 0;
+    int64_t bytesSaved = 0; // what they hand to each other, written and read
+  };
+  std::vector<Parts> parts;
   std::vector<Region> regions; // in an order of execution
   std::vector<Alone> alone;
   std::vector<Boundary> boundaries;

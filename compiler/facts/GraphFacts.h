@@ -97,13 +97,14 @@ struct GraphTask {
 };
 
 struct MemoryFacts {
+  // With what graphs in ops have beside the arena, which is theirs all the time; of several threads' graphs one.
   uint64_t arenaBytes = 0, persistentBytes = 0, activationBytes = 0;
   uint64_t liveLowerBound = 0; // the largest sum of live activation bytes at any task
   struct Slot {
     std::string name;
     uint64_t offset = 0, bytes = 0;
     uint32_t firstTask = 0, lastTask = 0;
-    std::string kind; // "activation", "input", "variable", "constant", "workspace"
+    std::string kind; // "activation", "input", "variable", "constant", "workspace", "graph"
   };
   std::vector<Slot> slots; // in plan order
 };
@@ -152,6 +153,7 @@ struct GraphFacts {
   MemoryFacts memory;
   std::vector<PartFacts> parts;    // after memory
   std::vector<FusionFacts> fusion; // after fuse; by part
+  std::vector<FusionFacts::Parts> batchParts;
   /// By tensor, where it is not the whole one: "f32[16,784] on 0-3". Of a lock; of a graph namePieces() makes it.
   std::map<std::string, std::string> pieces = {};
   CostFacts costs;

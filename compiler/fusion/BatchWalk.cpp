@@ -23,6 +23,8 @@ constexpr int64_t kWeightShare = 4;
 constexpr int64_t kCallBytes = 32 << 10;
 // A walk that saves less is not worth a plan of its own.
 constexpr int64_t kLeastSaved = 8 << 20;
+// Only convolutions share what they pack of a weight between the threads' graphs: other ops may have small ones.
+constexpr int64_t kSmallWeight = 64 << 10;
 // Numbers of parts that are tried, and the longest run of ops: both take time while compiling.
 constexpr int kMostTried = 8;
 constexpr size_t kLongestRun = 4096;
@@ -50,7 +52,7 @@ int64_t samplesOf(ir::UserOp op) {
     return samples == type.getDimSize(0);
   };
   for (Value v : op.getArgs())
-    if (!isSameInAllParts(v) && !isBatch(v)) return 0;
+    if (isSameInAllParts(v) ? !isConvolution(op) && ir::bytesOf(v) > kSmallWeight : !isBatch(v)) return 0;
   if (samples == 0 || !llvm::all_of(op.getOuts(), isBatch)) return 0;
   return samples;
 }

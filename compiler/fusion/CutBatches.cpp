@@ -104,9 +104,7 @@ private:
     return part;
   }
 
-  Type partType(Value v) const {
-    return ir::tensorType(v.getContext(), partOf(ir::descOf(v), walk_.parts));
-  }
+  Type partType(Value v) const { return ir::tensorType(v.getContext(), partOf(ir::descOf(v), walk_.parts)); }
 
   /// Results keep their names, and the op has that of the last one that it computes.
   void replace(ir::UserOp made) {
@@ -140,7 +138,8 @@ namespace {
 
 struct CutBatchesPass : impl::CutBatchesBase<CutBatchesPass> {
   CutBatchesPass() = default;
-  explicit CutBatchesPass(std::shared_ptr<const GraphTexts> texts) : texts(std::move(texts)) {}
+  CutBatchesPass(std::shared_ptr<const GraphTexts> texts, std::vector<FusionFacts::Parts> *facts)
+      : texts(std::move(texts)), facts(facts) {}
   void runOnOperation() override {
     if (trains(getOperation())) return;
     const Registry &registry = registryOf(&getContext());
@@ -151,16 +150,31 @@ struct CutBatchesPass : impl::CutBatchesBase<CutBatchesPass> {
                     "run the pass in a pipeline, or compile with --no-fuse");
         return signalPassFailure();
       }
+      if (facts) facts->push_back(factOf(walk));
       if (failed(PartsWriter(getOperation(), registry, walk).run(*texts))) return signalPassFailure();
     }
   }
+
+  static FusionFacts::Parts factOf(const BatchWalk &walk) {
+    FusionFacts::Parts fact{ir::opName(walk.ops.back()), {}, walk.parts, 0};
+    for (ir::UserOp op : walk.ops) {
+      fact.ops.push_back(ir::opName(op));
+      for (Value v : op.getOuts())
+        if (llvm::all_of(v.getUsers(), [&](Operation *user) { return walk.contains(user); }))
+          fact.bytesSaved += 2 * ir::bytesOf(v);
+    }
+    return fact;
+  }
+
   std::shared_ptr<const GraphTexts> texts; // shared: a pass can be cloned
+  std::vector<FusionFacts::Parts> *facts = nullptr;
 };
 
 } // namespace
 
-std::unique_ptr<Pass> createCutBatches(std::shared_ptr<const GraphTexts> texts) {
-  return std::make_unique<CutBatchesPass>(std::move(texts));
+std::unique_ptr<Pass> createCutBatches(std::shared_ptr<const GraphTexts> texts,
+                                       std::vector<FusionFacts::Parts> *facts) {
+  return std::make_unique<CutBatchesPass>(std::move(texts), facts);
 }
 
 } // namespace opc

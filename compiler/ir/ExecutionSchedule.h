@@ -36,6 +36,7 @@ struct ScheduledTask {
   std::shared_ptr<const Region> region;       // of an opc.fused
   std::shared_ptr<const Batch> batch;         // of an opc.fused of updates
   int workspace = -1;                         // buffer
+  uint64_t graphBytes = 0;                    // memory of its graphs, beside the arena; of one thread
   /// Inputs that the kernel must not see: statistics that it would update, were they variables (mayStayUnwritten).
   std::vector<bool> hidden;
 };

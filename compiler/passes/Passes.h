@@ -38,7 +38,8 @@ std::unique_ptr<mlir::Pass> createAssignSignatures(const MeshRequest &request, M
 std::unique_ptr<mlir::Pass> createInsertBoxing(const MeshRequest &request);
 std::unique_ptr<mlir::Pass> createAssignLags(const MeshRequest &request);
 std::unique_ptr<mlir::Pass> createSplitRanks(const MeshRequest &request);
-std::unique_ptr<mlir::Pass> createCutBatches(std::shared_ptr<const GraphTexts> texts);
+std::unique_ptr<mlir::Pass> createCutBatches(std::shared_ptr<const GraphTexts> texts,
+                                             std::vector<FusionFacts::Parts> *facts);
 /// Adds an entry to `facts` for each graph that it is run over.
 std::unique_ptr<mlir::Pass> createFormRegions(std::vector<FusionFacts> *facts);
 

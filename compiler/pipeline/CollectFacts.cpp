@@ -214,15 +214,28 @@ void addRegionCode(const ExecutionSchedule &execution, FusionFacts *facts) {
   addBatches(execution, facts);
 }
 
+uint64_t graphBytes(const ExecutionSchedule &execution) {
+  uint64_t bytes = 0;
+  for (const ScheduledTask &task : execution.tasks) bytes += task.graphBytes;
+  return bytes;
+}
+
 MemoryFacts memoryFacts(const ExecutionSchedule &execution) {
   MemoryFacts memory;
-  memory.arenaBytes = execution.memory.arenaBytes;
-  memory.persistentBytes = execution.memory.persistentBytes;
+  memory.arenaBytes = execution.memory.arenaBytes + graphBytes(execution);
+  memory.persistentBytes = execution.memory.persistentBytes + graphBytes(execution);
   memory.activationBytes = execution.memory.arenaBytes - execution.memory.persistentBytes;
   memory.liveLowerBound = execution.memory.liveLowerBound;
   for (const ScheduledBuffer &b : execution.buffers)
     if (b.arena == BufferArena::kDevice)
       memory.slots.push_back({b.name, b.plan.offset, b.plan.bytes, b.plan.first, b.plan.last, kindName(b.kind)});
+  uint64_t at = execution.memory.arenaBytes;
+  for (const auto [index, task] : llvm::enumerate(execution.tasks))
+    if (task.graphBytes) {
+      const auto when = static_cast<uint32_t>(index);
+      memory.slots.push_back({ir::opName(task.op), at, task.graphBytes, when, when, "graph"});
+      at += task.graphBytes;
+    }
   return memory;
 }
 

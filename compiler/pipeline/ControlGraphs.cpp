@@ -12,6 +12,7 @@
 #include "ModelSource.h"
 #include "Passes.h"
 #include "PlanFile.h"
+#include "PlanGraphs.h"
 #include "ShapeInference.h"
 
 using namespace mlir;
@@ -61,9 +62,14 @@ std::string faultOf(const plan::Plan &plan, const Ports &ports, const std::vecto
   return "";
 }
 
-/// One graph as a plan file; "" after an error, which has been said.
-std::string compileOne(ir::UserOp op, const std::string &text, const Registry &registry, const CompileOptions &options,
-                       const std::string &name, std::vector<Diagnostic> *findings) {
+struct CompiledGraph {
+  std::string plan;   // file
+  uint64_t bytes = 0; // of its arenas
+};
+
+/// One graph; without a plan after an error, which has been said.
+CompiledGraph compileOne(ir::UserOp op, const std::string &text, const Registry &registry,
+                         const CompileOptions &options, const std::string &name, std::vector<Diagnostic> *findings) {
   const std::string what = "op " + ir::opName(op) + " (" + op.getOpType().str() + "): ";
   const auto failed = [&](const std::vector<Diagnostic> &found) {
     for (Diagnostic d : found) {
@@ -71,7 +77,7 @@ std::string compileOne(ir::UserOp op, const std::string &text, const Registry &r
       d.message = what + "in its graph: " + d.message;
       findings->push_back(std::move(d));
     }
-    return std::string();
+    return CompiledGraph();
   };
   std::vector<Diagnostic> found;
   ModelSource source;
@@ -89,10 +95,10 @@ std::string compileOne(ir::UserOp op, const std::string &text, const Registry &r
   if (fault.empty()) fault = faultOf(plan, plan.interface().output(), ports.outputs, "output");
   if (fault.empty() && plan.interface().variable_size())
     fault = "has the variable " + plan.interface().variable(0).name() + ": what it reads must be among its inputs";
-  if (fault.empty()) return bytes;
+  if (fault.empty()) return {std::move(bytes), graphArenaBytes(plan)};
   emitFinding(op.getLoc(), "OPC0826", what + "its graph " + fault,
               "a graph in an op is made for the shapes around it: give shapes where the model is imported");
-  return "";
+  return {};
 }
 
 class ControlTexts final : public GraphTexts {
@@ -165,9 +171,11 @@ bool compileControl(ModuleOp module, const Registry &registry, const CompileOpti
     }
     const Deeper deeper;
     for (const std::string &graph : controlGraphs(kind)) {
-      std::string plan = compileOne(op, op.attribute<std::string>(graph, ""), registry, options, name, findings);
-      isFine &= !plan.empty();
-      (*plans)[op].push_back(std::move(plan));
+      CompiledGraph made = compileOne(op, op.attribute<std::string>(graph, ""), registry, options, name, findings);
+      isFine &= !made.plan.empty();
+      ControlPlan &all = (*plans)[op];
+      all.files.push_back(std::move(made.plan));
+      all.bytes += made.bytes;
     }
   }
   return isFine;

@@ -63,7 +63,8 @@ void populatePhase(Phase phase, OpPassManager &passes, const CompileOptions &opt
     passes.addPass(createFuseConvolutions());
     // Whoever looks at every tensor expects the graph's layouts.
     if (options.regions) passes.addPass(createKeepChannelsLast());
-    if (options.regions && isFixed && !options.mesh) passes.addPass(createCutBatches(controlTexts(options)));
+    if (options.regions && isFixed && !options.mesh)
+      passes.addPass(createCutBatches(controlTexts(options), facts ? &facts->batchParts : nullptr));
     if (options.regions && isFixed) passes.addPass(createFormRegions(found));
     return;
   }

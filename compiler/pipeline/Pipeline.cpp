@@ -179,6 +179,7 @@ struct Pipeline::Impl {
   OwningOpRef<ModuleOp> module;
   PhysicalGraphs ranks;                                       // on several devices: what runs in place of the module
   std::vector<std::unique_ptr<ExecutionSchedule>> executions; // by part
+  ControlPlans controlPlans;                                  // of the ops with graphs
   SizeVariants variants;                                      // with sizes in a range
   SizeFacts sizeFacts;
   SourceText source;
@@ -280,7 +281,8 @@ struct Pipeline::Impl {
   std::vector<PartFacts> partFacts() const {
     std::vector<PartFacts> parts;
     for (const auto &e : executions)
-      parts.push_back({{}, e->memory.arenaBytes, e->memory.persistentBytes, e->tasks.size()});
+      parts.push_back(
+          {{}, e->memory.arenaBytes + graphBytes(*e), e->memory.persistentBytes + graphBytes(*e), e->tasks.size()});
     for (uint32_t rank = 0; rank < ranks.partOfRank.size(); ++rank)
       if (ranks.partOfRank[rank] < parts.size()) parts[ranks.partOfRank[rank]].ranks.push_back(rank);
     if (ranks.parts.empty() && !parts.empty()) parts[0].ranks = {0};
@@ -348,7 +350,7 @@ struct Pipeline::Impl {
       if (!options.sizes.empty() && variants.settle(&module, registry, options.sizes, &sizeFacts).failed())
         return false;
       executions.clear();
-      return forParts([&](ModuleOp graph) { return plan(graph); }) && fitsDevice();
+      return forParts([&](ModuleOp graph) { return plan(graph); }) && fitsDevice() && planGraphs();
     }
     if (phase == Phase::kPlan) return writePlan();
     if (phase == Phase::kShape && (!checkSizes() || !checkControl(*module, options))) return false;
@@ -360,15 +362,23 @@ struct Pipeline::Impl {
     return true;
   }
 
+  /// The graphs of ops, and what memory they need beside that of the graph.
+  bool planGraphs() {
+    controlPlans.clear();
+    if (!compileControl(*module, registry, options, source.name, findings.incoming(), &controlPlans)) return false;
+    for (const auto &e : executions)
+      for (ScheduledTask &task : e->tasks)
+        if (const auto own = controlPlans.find(task.op); own != controlPlans.end()) task.graphBytes = own->second.bytes;
+    return true;
+  }
+
   bool writePlan() {
     const VariableValues &given = options.planHasValues ? values : kNoValues;
     if (const Status s = valuesFitPlan(given); !s)
       return report(Severity::kError, s.id().c_str(), s.message(), s.help()), false;
-    ControlPlans graphs;
-    if (!compileControl(*module, registry, options, source.name, findings.incoming(), &graphs)) return false;
     const SizeFacts *open = options.sizes.empty() ? nullptr : &sizeFacts;
     if (ranks.parts.empty())
-      return planBytes = emitPlan(*module, *executions[0], source.name, given, open, native.get(), graphs), true;
+      return planBytes = emitPlan(*module, *executions[0], source.name, given, open, native.get(), controlPlans), true;
     return planBytes = emitParts(*module, partsOf(ranks, executions), ranks.partOfRank, options.mesh->microBatches,
                                  source.name, given, native.get()),
            true;
@@ -563,6 +573,7 @@ FusionFacts Pipeline::fusion() const {
   const auto at = static_cast<size_t>(part - parts.begin());
   if (!execution || at >= impl_->found.fusion.size()) return {};
   FusionFacts facts = impl_->found.fusion[at];
+  facts.parts = impl_->found.batchParts;
   addRegionCode(*execution, &facts);
   return facts;
 }

@@ -141,6 +141,8 @@ Result<PlanDescription> describePlan(std::string_view planBytes, const Registry 
       runtime::describeTasks(model, [&](uint32_t i) -> const OpInstance & { return *model.tasks[i].op; });
   for (size_t i = 0; i < model.tasks.size(); ++i) addOps(model.tasks[i], std::move(seen[i]), &d);
   if (!model.arenas.empty()) d.arenaBytes = model.arenas[0].second; // of the device that the plan is for
+  d.arenaBytes += model.graphBytes();
+  d.persistentBytes += model.graphBytes();
   d.buffers = buffersOf(model);
   d.native = nativeOf(plan);
   std::vector<int64_t> change(model.tasks.size() + 2);
@@ -157,6 +159,12 @@ Result<PlanDescription> describePlan(std::string_view planBytes, const Registry 
   int64_t live = 0;
   for (size_t task = 0; task <= model.tasks.size(); ++task)
     d.live.push_back(static_cast<uint64_t>(live += change[task]));
+  uint64_t at = d.arenaBytes - model.graphBytes();
+  for (uint32_t i = 0; i < model.tasks.size(); ++i)
+    if (const ModelTask &t = model.tasks[i]; t.graphBytes) {
+      d.buffers.push_back({printableName(t.name), "graph", at, t.graphBytes, i, i});
+      at += t.graphBytes;
+    }
   for (size_t r = model.registers.size(); r-- > 0;)
     if (model.registers[r].arena != 0) d.buffers.erase(d.buffers.begin() + static_cast<std::ptrdiff_t>(r));
   d.liveLowerBound = *std::max_element(d.live.begin(), d.live.end());

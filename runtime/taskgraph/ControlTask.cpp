@@ -28,12 +28,16 @@ public:
     for (const plan::Interface::Constant &c : plan.interface().constant()) constants_.push_back(c.data());
   }
 
-  /// Another one of the same plan, with memory of its own. Before bind().
+  /// Another one of the same plan, with memory of its own, that is bound once. Before bind().
   std::unique_ptr<ControlGraph> another() const {
     auto twin = std::make_unique<ControlGraph>(model_, edges_, plan::Plan());
     twin->constants_ = constants_;
+    twin->isBoundOnce_ = true;
     return twin;
   }
+
+  /// Whether the kernels have packed an input, and do not read it again.
+  bool hasPacked(size_t i) const { return graph_->isReleased(graph_->model().tensors[inputs_[i]].reg); }
 
   /// Ties the graph to what lies at `inputs`; null: memory of its own, data(i). `constant` ones never change. The first
   /// time says how many threads its kernels have.
@@ -46,6 +50,7 @@ public:
         return Status(StatusCode::kInternal, "OPC0901", "a graph of a task cannot read the task's memory");
       if (constant[i]) graph_->markChanged(graph_->model().tensors[inputs_[i]].reg); // perhaps another value there
     }
+    if (isBoundOnce_) graph_->releasePacked(); // then it is known what is not read again
     Status bound = graph_->isBound() ? graph_->refresh() : graph_->bind();
     (void)user_op::takePackedInputs(); // of the graph's inputs: others of its tasks may read them as they are
     return bound;
@@ -77,6 +82,7 @@ private:
   std::vector<std::string> constants_;
   std::vector<uint32_t> inputs_, outputs_; // tensors
   std::unique_ptr<TaskGraph> graph_;
+  bool isBoundOnce_ = false;
 };
 
 using ControlGraphs = std::vector<std::unique_ptr<ControlGraph>>;
@@ -232,25 +238,28 @@ private:
   std::vector<std::vector<char>> staged_; // by state
 };
 
-/// Each thread has a graph of one thread and every so many parts; where the parts do not share out among the threads,
-/// one graph has them all, and its kernels share their work. The bits are the same: kernels give them for any number of
-/// threads.
+/// Each thread has a graph of one thread and as many parts as the others; where the parts do not share out among the
+/// threads, one graph has them all, and its kernels share their work. The bits are the same: kernels give them for any
+/// number of threads.
 class BoundParts final : public BoundControl {
 public:
-  BoundParts(KernelBindContext *ctx, const BatchParts &parts) : BoundControl(ctx), parts_(parts) {}
+  BoundParts(KernelBindContext *ctx, const BatchParts &parts) : BoundControl(ctx), parts_(parts), ctx_(ctx) {}
 
   Status bind(ControlGraphs &graphs, DeviceCtx *ctx) override {
     const int64_t threads = std::max(ctx->threads(), 1), turns = (parts_.parts + threads - 1) / threads;
     const bool sharesOut = 4 * parts_.parts >= 3 * threads * turns; // at most a quarter of the time is waited
-    while (sharesOut && static_cast<int64_t>(graphs.size()) < threads) graphs.push_back(graphs[0]->another());
     std::vector<const void *> inputs(in_.begin(), in_.end());
     std::vector<bool> constant = isConstant_;
     for (size_t k = 0; k < parts_.cut; ++k) inputs[k] = nullptr, constant[k] = false;
-    for (const auto &graph : graphs) {
-      OPC_RETURN_IF_ERROR(graph->bind(inputs, constant, sharesOut ? 1 : ctx->threads()));
-      graphs_.push_back(graph.get());
+    const user_op::PackSharing sharing;
+    for (int64_t t = 0; t < (sharesOut ? threads : 1); ++t) {
+      graphs_.push_back(graphs[0]->another());
+      OPC_RETURN_IF_ERROR(graphs_.back()->bind(inputs, constant, sharesOut ? 1 : ctx->threads()));
     }
     results_.resize(graphs_.size());
+    for (size_t k = parts_.cut; k < in_.size(); ++k)
+      if (constant[k] && graphs_[0]->hasPacked(k)) notePackedInput(ctx_, "in", static_cast<int32_t>(k));
+    ctx_ = nullptr;
     return Status::ok();
   }
 
@@ -288,7 +297,8 @@ private:
   }
 
   const BatchParts parts_;
-  std::vector<ControlGraph *> graphs_; // by thread
+  KernelBindContext *ctx_; // while binding
+  ControlGraphs graphs_;   // by thread
   std::vector<Status> results_;
 };
 

@@ -1,5 +1,6 @@
 // What an observer of a run is shown: the tasks as data, and their tensors' bytes in host memory.
 // SPDX-License-Identifier: Apache-2.0
+#include "ControlOp.h"
 #include "TaskGraph.h"
 
 namespace opc::runtime {
@@ -63,6 +64,8 @@ std::vector<ObservedTask> describeTasks(const PlanModel &model,
       for (const BatchStep &step : t.batch->steps) o.ops.push_back(step.op.def().name);
     if (t.region)
       for (const RegionStep &step : t.region->steps) o.ops.push_back(step.op.def().name);
+    if (controlKind(t.type) != ControlKind::kNone)
+      for (const ModelTask::Part &part : t.parts) o.ops.push_back(part.type);
     auto describe = [&](uint32_t tensor, const std::pair<std::string, int32_t> &arg) {
       const ModelTensor &m = model.tensors[tensor];
       ObservedTensor d;

@@ -51,6 +51,7 @@ struct ModelTask {
   std::vector<std::pair<int, int>> inplace; // (output, input) that may share memory; sorted
   uint32_t workspace = kNone;               // tensor
   uint64_t workspaceBytes = 0;              // what the kernel asked for
+  uint64_t graphBytes = 0;                  // memory of its graphs, beside the arenas; of one thread
   uint32_t stream = 0, position = 0;        // position: index in the stream
   uint32_t stride = 1;
   uint32_t lag = 0;    // at turn t of its stream it does step t - lag
@@ -66,7 +67,7 @@ struct ModelTask {
     std::string name, type;
     GraphPlace where;
   };
-  std::vector<Part> parts; // the ops of a region or of updates, in their order
+  std::vector<Part> parts; // the ops of a region, of updates or of a graph, in their order
 
   bool mayShare(size_t output, size_t input) const {
     return std::binary_search(inplace.begin(), inplace.end(),
@@ -114,6 +115,13 @@ struct PlanModel {
   std::vector<ModelConstant> constants; // in the order of plan.interface.constant
   bool hasBoxing() const {
     return std::any_of(tasks.begin(), tasks.end(), [](const ModelTask &t) { return t.isBoxing(); });
+  }
+
+  uint64_t graphBytes() const {
+    uint64_t bytes = 0;
+    for (const ModelTask &t : tasks)
+      if (__builtin_add_overflow(bytes, t.graphBytes, &bytes)) return UINT64_MAX;
+    return bytes;
   }
 
   /// "task 17, op fc1 (matmul) at mlp.pbtxt:14:3".

@@ -10,6 +10,7 @@
 #include "DeviceRegion.h"
 #include "MutableInputs.h"
 #include "NativeImages.h"
+#include "PlanGraphs.h"
 #include "PlanReading.h"
 #include "PluginOverrides.h"
 #include "UnknownNamespace.h"
@@ -357,6 +358,11 @@ private:
         if (m_.registers[m_.tensors[tensor].reg].credits != 1)
           return bad("OPC0826", "tensor ", quoted(m_.tensors[tensor].name), " of a task with graphs has several slots");
     OPC_ASSIGN_OR_RETURN(t->ownKernel, controlKernel(p, *t->op, registry_));
+    for (const plan::Plan &graph : p.graph()) {
+      if (__builtin_add_overflow(t->graphBytes, graphArenaBytes(graph), &t->graphBytes)) t->graphBytes = UINT64_MAX;
+      for (const plan::Task &inner : graph.task())
+        t->parts.push_back({inner.name(), inner.op_type(), placeOf(inner.location())});
+    }
     t->kernel = t->ownKernel.get();
     return Status::ok();
   }

@@ -55,7 +55,8 @@ public:
   ~TaskGraph();
 
   const PlanModel &model() const { return model_; }
-  uint64_t arenaBytes() const { return arenas().totalBytes(); }
+  /// With what graphs in tasks have; of those that several threads have, one.
+  uint64_t arenaBytes() const { return arenas().totalBytes() + model_.graphBytes(); }
   /// Another communicator in place of one that has been aborted. Between runs.
   void setCommunicator(Communicator *communicator) {
     link_.communicator = communicator;

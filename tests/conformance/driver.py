@@ -23,6 +23,7 @@ from statistics_checks import STATISTICS
 WITHOUT_CASES = {
     "if": "its graphs are run by a plan: tests/onnx/control_flow.py",
     "loop": "its graphs are run by a plan: tests/onnx/control_flow.py",
+    "batch_parts": "its graph is run by a plan: tests/cli/batch_parts.py",
 }
 
 

@@ -88,7 +88,7 @@ WHOLE = {
     "learning_rate_schedule": "one number", "dynamic_loss_scale_schedule": "one number",
     "dynamic_quantize_linear": "the range is that of all elements",
     "argwhere": "places come in one order", "non_max_suppression": "boxes are compared with all others", "unique_rows": "rows are compared with all others",
-    "if": "its graphs run on one device", "loop": "its graphs run on one device",
+    "if": "its graphs run on one device", "loop": "its graphs run on one device", "batch_parts": "its graph runs on one device",
 }
 
 

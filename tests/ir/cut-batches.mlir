@@ -22,7 +22,7 @@ func.func @network() {
   %b = opc.user_op "fused_conv2d"(in: %a, weight: %v, _add_to_output: %x) -> (out) {activation = "relu", activation_max = 0.0 : f64, activation_min = 0.0 : f64, data_format = "channels_last", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, epsilon = 0.0 : f32, weight_format = "channels_first"} : (tensor<8x56x56x64xf32>, tensor<64x64x1x1xf32>, tensor<8x56x56x64xf32>) -> tensor<8x56x56x64xf32> loc("b")
   %c = opc.user_op "fused_conv2d"(in: %b, weight: %v) -> (out) {activation = "", activation_max = 0.0 : f64, activation_min = 0.0 : f64, data_format = "channels_last", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, epsilon = 0.0 : f32, weight_format = "channels_first"} : (tensor<8x56x56x64xf32>, tensor<64x64x1x1xf32>) -> tensor<8x56x56x64xf32> loc("c")
   opc.output "y"(%c) : tensor<8x56x56x64xf32> loc("y")
-  %m = opc.user_op "reduce_max"(input_tensor: %b) -> (output_tensor) {axis = array<i32>, keepdims = false} : (tensor<8x56x56x64xf32>) -> tensor<f32> loc("m_op")
+  %m = opc.user_op "reduce_max"(input_tensor: %b) -> (output_tensor) {axis = array<i32: 0, 1, 2, 3>, keepdims = false} : (tensor<8x56x56x64xf32>) -> tensor<f32> loc("m_op")
   opc.output "m"(%m) : tensor<f32> loc("m")
   return
 }

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "DnnlBinding.h"
 
+#include "opc/PackedInputs.h"
+
 namespace opc::ops {
 
 using cpu::DnnlExecution;
@@ -57,8 +59,18 @@ void *DnnlBuffers::add(const memory::desc &d) {
   return buffers_.emplace_back(static_cast<int64_t>(d.get_size())).get();
 }
 
-const void *DnnlBuffers::copy(const memory::desc &from, const void *data, const memory::desc &to) {
-  return buffers_.emplace_back(cpu::dnnlReordered(from, data, to)).get();
+const void *DnnlBuffers::copy(const memory::desc &from, const void *data, const memory::desc &to,
+                              const std::string &key) {
+  if (key.empty()) return buffers_.emplace_back(cpu::dnnlReordered(from, data, to)).get();
+  const std::string form(reinterpret_cast<const char *>(&to.data), sizeof to.data);
+  return shared_
+      .emplace_back(user_op::sharedPack(key + form,
+                                        [&] {
+                                          auto pack =
+                                              std::make_shared<cpu::Scratch<char>>(cpu::dnnlReordered(from, data, to));
+                                          return std::shared_ptr<const void>(pack, pack->get());
+                                        }))
+      .get();
 }
 
 const void *DnnlBuffers::in(const memory::desc &from, const void *data, const memory::desc &to,

@@ -37,14 +37,16 @@ dnnl::convolution_forward::primitive_desc dnnlHint(const DnnlWindow &w, const dn
 class DnnlBuffers {
 public:
   void *add(const dnnl::memory::desc &d);
-  /// A copy, made at once.
-  const void *copy(const dnnl::memory::desc &from, const void *data, const dnnl::memory::desc &to);
+  /// A copy, made at once; `key` says what `data` was made of, for kernels that may share it ("": nobody may).
+  const void *copy(const dnnl::memory::desc &from, const void *data, const dnnl::memory::desc &to,
+                   const std::string &key = "");
   /// `data` in layout `to`: where it lies when that is `from`, else in a buffer that *reorder fills.
   const void *in(const dnnl::memory::desc &from, const void *data, const dnnl::memory::desc &to,
                  std::optional<cpu::DnnlExecution> *reorder);
 
 private:
   std::vector<cpu::Scratch<char>> buffers_;
+  std::vector<std::shared_ptr<const void>> shared_;
 };
 cpu::DnnlExecution dnnlReorderOf(const dnnl::memory::desc &from, const void *data, const dnnl::memory::desc &to,
                                  void *into);

@@ -79,7 +79,7 @@ DnnlConvolution::DnnlConvolution(const ConvGeometry &g, ConvDirection direction,
     pd = describe(g, direction, dnnlIn(g, 1), dnnlAny(userWeight), bias, dnnlOut(g, 1), extras);
   }
   packedWeight_ = constantWeight && pd.weight != userWeight;
-  const void *usedWeight = packedWeight_ ? buffers_.copy(userWeight, weight, pd.weight)
+  const void *usedWeight = packedWeight_ ? buffers_.copy(userWeight, weight, pd.weight, extras.packKey)
                                          : buffers_.in(userWeight, weight, pd.weight, &reorderWeight_);
   const void *usedSource = direct_ ? buffers_.in(userSource, source, pd.source, &reorderSource_) : source;
   void *usedTarget = target;

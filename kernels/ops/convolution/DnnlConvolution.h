@@ -18,6 +18,7 @@ struct ConvExtras {
   bool accumulate = false;                                    // the result is added to what target holds
   enum Activation { kNone, kRelu, kClip } activation = kNone; // of the sum; kClip limits to [low, high]
   float low = 0, high = 0;
+  std::string packKey; // what a packed weight is made of; "": it is not shared (PackedInputs.h)
 };
 
 /// A convolution between fixed addresses. The library computes in the layout it prefers; source, target and a weight

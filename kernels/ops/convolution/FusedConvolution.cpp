@@ -96,6 +96,15 @@ struct Folding {
   }
 };
 
+/// What a weight with folded statistics is made of.
+std::string keyOf(const Folding &f) {
+  std::string key;
+  const auto add = [&](const auto &value) { key.append(reinterpret_cast<const char *>(&value), sizeof value); };
+  for (const float *p : {f.weight, f.bias, f.gamma, f.beta, f.mean, f.variance}) add(p);
+  add(f.epsilon);
+  return key;
+}
+
 class FusedConvKernel final : public BindingKernel {
 public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
@@ -133,6 +142,7 @@ public:
       weight = ownWeight.get();
       bias = ownBias.get();
     }
+    if (constant) extras.packKey = keyOf(fold);
     auto library = std::make_unique<DnnlConvolution>(g, ConvDirection::kForward, in, weight, bias, out, constant,
                                                      ctx->device_ctx()->threads(), extras);
     if (constant && library->hasPackedWeight()) {

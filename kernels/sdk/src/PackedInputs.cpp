@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opc/PackedInputs.h"
 
+#include <map>
 #include <utility>
 
 namespace opc::user_op {
@@ -13,5 +14,22 @@ void notePackedInput(KernelBindContext *ctx, const std::string &arg, int32_t ind
 }
 
 std::vector<const void *> takePackedInputs() { return std::exchange(packed, {}); }
+
+struct PackSharing::Packs {
+  std::map<std::string, std::shared_ptr<const void>> byKey;
+};
+
+thread_local PackSharing::Packs *PackSharing::current_ = nullptr;
+
+PackSharing::PackSharing() : packs_(std::make_unique<Packs>()), outer_(std::exchange(current_, packs_.get())) {}
+PackSharing::~PackSharing() { current_ = outer_; }
+
+std::shared_ptr<const void> sharedPack(const std::string &key,
+                                       const std::function<std::shared_ptr<const void>()> &make) {
+  if (!PackSharing::current_) return make();
+  std::shared_ptr<const void> &pack = PackSharing::current_->byKey[key];
+  if (!pack) pack = make();
+  return pack;
+}
 
 } // namespace opc::user_op

@@ -28,6 +28,12 @@ std::string legendOf(const std::set<FusionReason> &used, size_t width) {
   return rows.empty() ? "" : "\n" + textTable(rows, width);
 }
 
+std::string inParts(const FusionFacts &fusion) {
+  size_t ops = 0;
+  for (const FusionFacts::Parts &p : fusion.parts) ops += p.ops.size();
+  return ops ? countText(ops, "op") + " in parts of the batch; " : "";
+}
+
 } // namespace
 
 std::string fusionText(const FusionFacts &fusion, size_t width) {
@@ -38,7 +44,7 @@ std::string fusionText(const FusionFacts &fusion, size_t width) {
     inRegions += r.ops.size();
   }
   std::string text = countText(fusion.regions.size(), "region") + " of " + countText(inRegions, "op") +
-                     ", which save " + bytesText(static_cast<uint64_t>(saved)) + " of traffic; " +
+                     ", which save " + bytesText(static_cast<uint64_t>(saved)) + " of traffic; " + inParts(fusion) +
                      countText(fusion.alone.size(), "op") + " alone\n";
   std::set<FusionReason> used;
   Rows rows = {{"REGION", "MOVES", "SAVES", "CODE", "OPS"}};
@@ -49,6 +55,11 @@ std::string fusionText(const FusionFacts &fusion, size_t width) {
                     r.withoutCode.empty() ? "yes" : "no: " + printableName(r.withoutCode),
                     joined(r.ops, " ", [](const std::string &op) { return printableName(op); })});
   }
+  if (rows.size() > 1) text += "\n" + textTable(rows, width);
+  rows = {{"IN PARTS", "PARTS", "SAVES", "OPS"}};
+  for (const FusionFacts::Parts &p : fusion.parts)
+    rows.push_back({printableName(p.op), std::to_string(p.parts), bytesText(static_cast<uint64_t>(p.bytesSaved)),
+                    joined(p.ops, " ", [](const std::string &op) { return printableName(op); })});
   if (rows.size() > 1) text += "\n" + textTable(rows, width);
   rows = {{"ALONE", "TYPE", "WHY"}};
   for (const FusionFacts::Alone &op : fusion.alone) {
@@ -82,7 +93,13 @@ Json fusionJson(const FusionFacts &fusion) {
   for (const FusionFacts::Boundary &b : fusion.boundaries)
     boundaries.push_back(
         {{"from", b.from}, {"to", b.to}, {"tensor", b.tensor}, {"reason", fusionReasonName(b.reason)}});
-  return {{"regions", std::move(regions)}, {"alone", std::move(alone)}, {"boundaries", std::move(boundaries)}};
+  Json parts = Json::array();
+  for (const FusionFacts::Parts &p : fusion.parts)
+    parts.push_back({{"op", p.op}, {"parts", p.parts}, {"bytes_saved", p.bytesSaved}, {"ops", p.ops}});
+  return {{"regions", std::move(regions)},
+          {"parts", std::move(parts)},
+          {"alone", std::move(alone)},
+          {"boundaries", std::move(boundaries)}};
 }
 
 } // namespace opc::cli

@@ -1,0 +1,188 @@
+# Batches in parts: convolutions computed for one sample after the other have the bits of the samples alone, in less memory.
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+RUNTIME = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc-runtime")
+SIDE, CHANNELS = 28, 64  # 0.2 MB of f32 a sample
+BATCH = 24
+
+
+def dims(*shape):
+    return "shape { " + " ".join(f"dim: {d}" for d in shape) + " }"
+
+
+def op(name, kind, inputs, attrs=""):
+    args = " ".join(f'input {{ key: "{k}" value {{ s: "{v}" }} }}' for k, v in inputs.items())
+    return f'op {{ name: "{name}" user_conf {{ op_type_name: "{kind}" {args} {attrs} }} }}'
+
+
+def conv(name, x, w, size=1):
+    ints = lambda key, *v: f'attr {{ key: "{key}" value {{ at_list_int32 {{ ' + " ".join(f"val: {i}" for i in v) + " } } }"
+    return op(name, "conv2d", {"in": x, "weight": w},
+              f'attr {{ key: "filters" value {{ at_int32: {CHANNELS} }} }} ' + ints("kernel_size", size, size) + " " + ints("padding_before", size // 2, size // 2))
+
+
+def network(batch, extra=()):
+    """Two residual blocks of 1x1 and 3x3 convolutions with what is between them, and the mean of each image."""
+    lines = [f'op {{ name: "x" input_conf {{ out: "out" blob_conf {{ {dims(batch, CHANNELS, SIDE, SIDE)} data_type: kFloat }} }} }}']
+    for name, size in (("wa", 1), ("wb", 3), ("wc", 1), ("wd", 3)):
+        lines.append(f'op {{ name: "{name}" variable_conf {{ out: "out" {dims(CHANNELS, CHANNELS, size, size)} data_type: kFloat initializer {{ random_normal_conf {{ mean: 0 std: 0.06 }} }} }} }}')
+    last = "x/out"
+    for first, second, wide, tag in (("wa", "wb", 3, "1"), ("wc", "wd", 3, "2")):
+        lines += [conv(f"a{tag}", last, f"{first}/out"), op(f"r{tag}", "relu", {"x": f"a{tag}/out_0"}),
+                  conv(f"b{tag}", f"r{tag}/y_0", f"{second}/out", wide), op(f"s{tag}", "broadcast_add", {"x": f"b{tag}/out_0", "y": last}),
+                  op(f"t{tag}", "silu", {"in": f"s{tag}/z_0"})]
+        last = f"t{tag}/out_0"
+    lines += [op("m", "reduce_mean", {"input_tensor": last}, 'attr { key: "axis" value { at_list_int32 { val: 2 val: 3 } } } attr { key: "keepdims" value { at_bool: false } }'),
+              'op { name: "y" output_conf { in: "m/output_tensor_0" } }', *extra]
+    return "\n".join([*lines, ""])
+
+
+def reference(x, weights):
+    """The same in f64, by shifted products."""
+    def convolved(v, w):
+        size = w.shape[2]
+        padded = np.pad(v, ((0, 0), (0, 0), (size // 2,) * 2, (size // 2,) * 2))
+        return sum(np.einsum("nchw,oc->nohw", padded[:, :, i:i + SIDE, j:j + SIDE], w[:, :, i, j]) for i in range(size) for j in range(size))
+
+    v = x.astype(np.float64)
+    for first, second in (("wa", "wb"), ("wc", "wd")):
+        s = convolved(np.maximum(convolved(v, weights[first]), 0), weights[second]) + v
+        v = s / (1 + np.exp(-s))
+    return v.mean(axis=(2, 3))
+
+
+class BatchParts(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        draw = np.random.default_rng(7)
+        self.x = draw.standard_normal((BATCH, CHANNELS, SIDE, SIDE), dtype=np.float32)
+        self.weights = {n: (draw.standard_normal((CHANNELS, CHANNELS, k, k)) * 0.06).astype(np.float32) for n, k in (("wa", 1), ("wb", 3), ("wc", 1), ("wd", 3))}
+        np.save(self.path("x.npy"), self.x)
+        np.savez(self.path("w.npz"), **self.weights)
+        self.file("g.pbtxt", network(BATCH))
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def file(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as f:
+            f.write(text)
+
+    def opc(self, *args, code=0, program=OPC, env=()):
+        done = subprocess.run([program, *args], cwd=self.folder, capture_output=True, text=True, timeout=300, env={**os.environ, **dict(env)})
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def run_graph(self, graph, *more, x="x.npy", program=OPC):
+        os.makedirs(self.path("made"), exist_ok=True)
+        self.opc(*(["run"] if program == OPC else []), graph, "--weights", "w.npz", "--input", f"x=@{x}", "--outputs", "made", *more, program=program)
+        return np.load(self.path("made/y.npy"))
+
+    def fusion(self, graph):
+        return json.loads(self.opc("show", graph, "--what", "fusion", "--json").stdout)["fusion"]
+
+    def test_samples_have_the_bits_that_they_have_alone(self):
+        parts = self.fusion("g.pbtxt")["parts"]
+        self.assertEqual(len(parts), 1)
+        self.assertGreater(parts[0]["parts"], 1)
+        self.assertEqual(BATCH % parts[0]["parts"], 0)
+        self.assertLessEqual({"r1", "s1", "t1", "r2"}, set(parts[0]["ops"]))
+        together = self.run_graph("g.pbtxt", "-j", "1")
+        np.testing.assert_allclose(together, reference(self.x, self.weights), rtol=2e-5, atol=2e-5)
+        self.file("one.pbtxt", network(1))
+        self.assertEqual(self.fusion("one.pbtxt")["parts"], [])
+        for i in range(0, BATCH, 5):
+            np.save(self.path("one.npy"), self.x[i:i + 1])
+            self.assertEqual(self.run_graph("one.pbtxt", x="one.npy").tobytes(), together[i:i + 1].tobytes(), i)
+        for threads in ("2", "3", "5", "7", "16"):  # some share the parts out, others share the work of each
+            self.assertEqual(self.run_graph("g.pbtxt", "-j", threads).tobytes(), together.tobytes(), threads)
+        self.assertEqual(self.run_graph("g.pbtxt", "--repeat", "3").tobytes(), together.tobytes())
+        self.assertEqual(self.run_graph("g.pbtxt", "--no-codegen").tobytes(), together.tobytes())
+
+    def test_a_plan(self):
+        together = self.run_graph("g.pbtxt")
+        self.opc("compile", "g.pbtxt", "-o", "g.plan")
+        with open(self.path("g.plan"), "rb") as f:
+            self.assertEqual(struct.unpack("<I", f.read(12)[8:])[0], 6)
+        for program in (OPC, RUNTIME):
+            for threads in ("1", "2"):
+                self.assertEqual(self.run_graph("g.plan", "-j", threads, program=program).tobytes(), together.tobytes(), (program, threads))
+        kernels = self.opc("show", "g.plan", "--what", "tasks").stdout
+        self.assertIn("cpu/batch_parts", kernels)
+
+    def test_memory(self):
+        def memory(graph, *more):
+            self.opc("compile", graph, "-o", "m.plan", *more)
+            return json.loads(self.opc("show", "m.plan", "--what", "memory", "--json").stdout)["memory"]
+
+        parts, whole = memory("g.pbtxt"), memory("g.pbtxt", "--no-fuse")
+        graphs = [s for s in parts["slots"] if s["kind"] == "graph"]
+        self.assertEqual(len(graphs), 1)
+        self.assertGreater(graphs[0]["bytes"], 2 * 4 * CHANNELS * SIDE * SIDE)  # two tensors of a sample
+        self.assertLess(parts["activation_bytes"] + graphs[0]["bytes"], whole["activation_bytes"] * 2 / 3)
+        shown = json.loads(self.opc("show", "g.pbtxt", "--what", "memory", "--json").stdout)["memory"]
+        self.assertEqual(shown["arena_bytes"], parts["arena_bytes"])
+        self.assertEqual(json.loads(self.opc("show", "g.pbtxt", "--what", "cost", "--json").stdout)["peak_bytes"], parts["arena_bytes"])
+        self.assertIn("graphs in ops", self.opc("show", "g.pbtxt", "--what", "memory").stdout)
+
+    def test_outputs_inside(self):
+        """What is an output, or read by an op of another kind, is there, under its name."""
+        self.file("g.pbtxt", network(BATCH, ['op { name: "inner" output_conf { in: "t1/out_0" } }', op("top", "reduce_max", {"input_tensor": "r2/y_0"}, 'attr { key: "axis" value { at_list_int32 { val: 0 } } } attr { key: "keepdims" value { at_bool: false } }'), 'op { name: "largest" output_conf { in: "top/output_tensor_0" } }']))
+        made = {}
+        for kind, more in (("fused", ()), ("alone", ("--no-fuse",))):
+            os.mkdir(self.path(kind))
+            self.opc("run", "g.pbtxt", "--weights", "w.npz", "--input", "x=@x.npy", "--outputs", kind, *more)
+            made[kind] = {n: np.load(self.path(f"{kind}/{n}.npy")) for n in ("y", "inner", "largest")}
+        self.assertTrue(self.fusion("g.pbtxt")["parts"])
+        for name, value in made["alone"].items():
+            np.testing.assert_allclose(made["fused"][name], value, rtol=1e-5, atol=1e-5, err_msg=name)
+
+    def test_looking_inside(self):
+        os.mkdir(self.path("seen"))
+        self.opc("run", "g.pbtxt", "--weights", "w.npz", "--input", "x=@x.npy", "--capture", "r1*=seen")
+        inner = [n for n in os.listdir(self.path("seen")) if "r1" in n]
+        self.assertEqual(len(inner), 1, "an op inside is an op of the graph where one looks at it")
+        self.opc("run", "g.pbtxt", "--weights", "w.npz", "--input", "x=@x.npy", "--trace", "t.json")
+        with open(self.path("t.json"), encoding="utf-8") as f:
+            events = json.load(f)["traceEvents"]
+        inside = [e for e in events if "fused_conv2d" in json.dumps(e.get("args", {})) and "batch_parts" in json.dumps(e)]
+        self.assertTrue(inside, "the event of the parts lists their ops")
+
+    def test_a_graph_with_parts(self):
+        """What the phase has made is a graph again, for one device and, written out, for two."""
+        together = self.run_graph("g.pbtxt")
+        self.opc("compile", "g.pbtxt", "--to", "fuse", "--emit", "pbtxt", "-o", "parts.pbtxt")
+        with open(self.path("parts.pbtxt"), encoding="utf-8") as f:
+            text = f.read()
+        self.assertIn("batch_parts", text)
+        self.assertEqual(self.run_graph("parts.pbtxt").tobytes(), together.tobytes())
+        np.testing.assert_allclose(self.run_graph("parts.pbtxt", "--mesh", "2", "--in-process"), together, rtol=1e-5, atol=1e-5)
+        for change, code in ((('key: "parts" value { at_int64: ', 'key: "parts" value { at_int64: 7'), "OPC0202"), ):
+            number = re.search(re.escape(change[0]) + r"(\d+)", text)
+            self.file("bad.pbtxt", text.replace(number.group(0), change[1]))
+            said = self.opc("compile", "bad.pbtxt", "-o", "bad.plan", code=3).stderr
+            self.assertIn("7 equal parts", said)
+        other = text.replace(number.group(0), change[0] + str(2 * int(number.group(1))) if BATCH % (2 * int(number.group(1))) == 0 else change[0] + "2")
+        self.file("bad.pbtxt", other)
+        self.assertIn("OPC0826", self.opc("compile", "bad.pbtxt", "-o", "bad.plan", code=3).stderr)
+
+    def test_none_where_weights_change(self):
+        self.file("loss.pbtxt", network(BATCH) + op("loss", "reduce_mean", {"input_tensor": "m/output_tensor_0"}, 'attr { key: "axis" value { at_list_int32 { val: 0 val: 1 } } } attr { key: "keepdims" value { at_bool: false } }') + '\nop { name: "l" output_conf { in: "loss/output_tensor_0" } }\n')
+        self.opc("grad", "loss.pbtxt", "--loss", "loss", "--optimizer", "sgd", "--lr", "0.1", "-o", "step.pbtxt")
+        self.assertEqual(self.fusion("step.pbtxt")["parts"], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
