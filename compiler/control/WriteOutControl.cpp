@@ -1,5 +1,6 @@
-// Branches, turns that a run decides and parts of batches, written out for where ops with graphs (if, loop) cannot run:
-// both branches and a choice, every turn that there can be. SPDX-License-Identifier: Apache-2.0
+// Branches, turns and parts of batches, written out for where ops with graphs (if, loop, batch_parts) cannot run: both
+// branches and a choice, every turn that there can be.
+// SPDX-License-Identifier: Apache-2.0
 #include "AttrBridge.h"
 #include "ControlOp.h"
 #include "EmitStatus.h"

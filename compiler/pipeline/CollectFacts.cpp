@@ -214,10 +214,16 @@ void addRegionCode(const ExecutionSchedule &execution, FusionFacts *facts) {
   addBatches(execution, facts);
 }
 
-uint64_t graphBytes(const ExecutionSchedule &execution) {
+/// Memory of the graphs in ops, beside the arena.
+static uint64_t graphBytes(const ExecutionSchedule &execution) {
   uint64_t bytes = 0;
   for (const ScheduledTask &task : execution.tasks) bytes += task.graphBytes;
   return bytes;
+}
+
+PartFacts partFact(const ExecutionSchedule &execution) {
+  const uint64_t graphs = graphBytes(execution);
+  return {{}, execution.memory.arenaBytes + graphs, execution.memory.persistentBytes + graphs, execution.tasks.size()};
 }
 
 MemoryFacts memoryFacts(const ExecutionSchedule &execution) {

@@ -20,8 +20,7 @@ std::map<std::string, Shape> piecesOf(mlir::ModuleOp part);
 /// Says of each region why it has no machine code; compiles it to know.
 void addRegionCode(const ExecutionSchedule &execution, FusionFacts *facts);
 void collectTasks(const ExecutionSchedule &execution, GraphFacts *facts);
-/// Memory of the graphs in ops, beside the arena.
-uint64_t graphBytes(const ExecutionSchedule &execution);
+PartFacts partFact(const ExecutionSchedule &execution);
 MemoryFacts memoryFacts(const ExecutionSchedule &execution);
 
 } // namespace opc

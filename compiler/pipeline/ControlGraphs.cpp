@@ -157,8 +157,10 @@ bool checkControl(ModuleOp module, const CompileOptions &options) {
 }
 
 bool compileControl(ModuleOp module, const Registry &registry, const CompileOptions &options, const std::string &name,
-                    std::vector<Diagnostic> *findings, ControlPlans *plans) {
+                    std::vector<Diagnostic> *findings, std::vector<std::unique_ptr<ExecutionSchedule>> *executions,
+                    ControlPlans *plans) {
   bool isFine = true;
+  plans->clear();
   for (auto op : graphBlock(module).getOps<ir::UserOp>()) {
     const ControlKind kind = controlKind(op.getOpType());
     if (kind == ControlKind::kNone) continue;
@@ -178,6 +180,9 @@ bool compileControl(ModuleOp module, const Registry &registry, const CompileOpti
       all.bytes += made.bytes;
     }
   }
+  for (const auto &e : *executions)
+    for (ScheduledTask &task : e->tasks)
+      if (const auto own = plans->find(task.op); own != plans->end()) task.graphBytes = own->second.bytes;
   return isFine;
 }
 

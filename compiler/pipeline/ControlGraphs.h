@@ -23,7 +23,9 @@ std::shared_ptr<const GraphTexts> controlTexts(const CompileOptions &options);
 
 /// Compiles every graph of the module's ops as a graph of its own, whose inputs and outputs must be those of the op
 /// (OPC0826). `name` is the graph's. False when one has an error; what was found is added to `findings`, or reported.
+/// The tasks of `executions` learn what memory their graphs need.
 bool compileControl(mlir::ModuleOp module, const Registry &registry, const CompileOptions &options,
-                    const std::string &name, std::vector<Diagnostic> *findings, ControlPlans *plans);
+                    const std::string &name, std::vector<Diagnostic> *findings,
+                    std::vector<std::unique_ptr<ExecutionSchedule>> *executions, ControlPlans *plans);
 
 } // namespace opc

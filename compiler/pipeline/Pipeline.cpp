@@ -280,9 +280,7 @@ struct Pipeline::Impl {
 
   std::vector<PartFacts> partFacts() const {
     std::vector<PartFacts> parts;
-    for (const auto &e : executions)
-      parts.push_back(
-          {{}, e->memory.arenaBytes + graphBytes(*e), e->memory.persistentBytes + graphBytes(*e), e->tasks.size()});
+    for (const auto &e : executions) parts.push_back(partFact(*e));
     for (uint32_t rank = 0; rank < ranks.partOfRank.size(); ++rank)
       if (ranks.partOfRank[rank] < parts.size()) parts[ranks.partOfRank[rank]].ranks.push_back(rank);
     if (ranks.parts.empty() && !parts.empty()) parts[0].ranks = {0};
@@ -350,7 +348,8 @@ struct Pipeline::Impl {
       if (!options.sizes.empty() && variants.settle(&module, registry, options.sizes, &sizeFacts).failed())
         return false;
       executions.clear();
-      return forParts([&](ModuleOp graph) { return plan(graph); }) && fitsDevice() && planGraphs();
+      return forParts([&](ModuleOp graph) { return plan(graph); }) && fitsDevice() &&
+             compileControl(*module, registry, options, source.name, findings.incoming(), &executions, &controlPlans);
     }
     if (phase == Phase::kPlan) return writePlan();
     if (phase == Phase::kShape && (!checkSizes() || !checkControl(*module, options))) return false;
@@ -359,16 +358,6 @@ struct Pipeline::Impl {
       checkDeclaredOutputs(*module, declared, {options.shapes, options.floatsAs}, findings.incoming());
     if (phase == Phase::kShape && !options.sizes.empty()) return succeeded(variants.begin(*module, options.sizes));
     if (phase == Phase::kBoxing && options.mesh) ranks = takePhysicalGraphs(*module);
-    return true;
-  }
-
-  /// The graphs of ops, and what memory they need beside that of the graph.
-  bool planGraphs() {
-    controlPlans.clear();
-    if (!compileControl(*module, registry, options, source.name, findings.incoming(), &controlPlans)) return false;
-    for (const auto &e : executions)
-      for (ScheduledTask &task : e->tasks)
-        if (const auto own = controlPlans.find(task.op); own != controlPlans.end()) task.graphBytes = own->second.bytes;
     return true;
   }
 

@@ -10,7 +10,7 @@
 // CHECK-DAG: %[[V:.*]] = opc.variable "v"
 // CHECK-NOT: fused_conv2d"(
 // The one that other ops read, too, is a result.
-// CHECK: %[[Y:.*]]:2 = opc.user_op "batch_parts"(in: %[[X]], %[[W]], %[[V]]) -> (out: 2) {cut = 1 : i64, {{.*}}graph = "{{.*}}fused_conv2d{{.*}}dim: 1 dim: 56 dim: 56 dim: 64{{.*}}parts = 8 : i64
+// CHECK: %[[Y:.*]]:2 = opc.user_op "batch_parts"(in: %[[X]], in: %[[W]], in: %[[V]]) -> (out, out) {cut = 1 : i64, {{.*}}dim: 1 dim: 56 dim: 56 dim: 64{{.*}}fused_conv2d{{.*}}parts = 8 : i64
 // CHECK: opc.output "y"(%[[Y]]#{{[01]}})
 // CHECK: "reduce_max"(
 // CHECK: opc.output "m"

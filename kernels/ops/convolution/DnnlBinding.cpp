@@ -64,12 +64,11 @@ const void *DnnlBuffers::copy(const memory::desc &from, const void *data, const 
   if (key.empty()) return buffers_.emplace_back(cpu::dnnlReordered(from, data, to)).get();
   const std::string form(reinterpret_cast<const char *>(&to.data), sizeof to.data);
   return shared_
-      .emplace_back(user_op::sharedPack(key + form,
-                                        [&] {
-                                          auto pack =
-                                              std::make_shared<cpu::Scratch<char>>(cpu::dnnlReordered(from, data, to));
-                                          return std::shared_ptr<const void>(pack, pack->get());
-                                        }))
+      .emplace_back(sharedPack(key + form,
+                               [&] {
+                                 auto pack = std::make_shared<cpu::Scratch<char>>(cpu::dnnlReordered(from, data, to));
+                                 return std::shared_ptr<const void>(pack, pack->get());
+                               }))
       .get();
 }
 
