@@ -209,10 +209,10 @@ class OnGpu(unittest.TestCase):
                               env=dict(os.environ, PYTHONPATH=package, CUDA_SIM=""))
         self.assertEqual((done.returncode, done.stdout), (0, "True\n"), done.stderr)
 
-    def plugin(self, name="wave_of", value="sin(x) * 0.375 + cos(x * 1.625) + erfc(x) * 0"):
+    def plugin(self, name="wave_of", value="sin(x) * 0.375 + cos(x * 1.625) + erfc(x) * 0", more=""):
         """A library with an op; a function that no built-in op has has no kernel for GPUs."""
         with open(self.path("wave.cpp"), "w") as f:
-            f.write(PLUGIN.replace("wave_of", name).replace("sin(x) * 0.375 + cos(x * 1.625) + erfc(x) * 0", value))
+            f.write(PLUGIN.replace("wave_of", name).replace("sin(x) * 0.375 + cos(x * 1.625) + erfc(x) * 0", value) + more)
         flags = [shlex.split(self.run_ok("sdk", which).stdout) for which in ("--cflags", "--ldflags")]
         library = self.path("wave.so")
         subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-shared", "-fPIC", *flags[0], self.path("wave.cpp"), "-o", library, *flags[1]], check=True)
@@ -403,9 +403,30 @@ class OnGpu(unittest.TestCase):
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertEqual(done.stderr.count("OPC0411"), 3, done.stderr)  # each op, and where to read more
         self.assertIn('no gpu kernel for "wave_of" with inputs f32', done.stderr)
-        missing = self.run_ok("ops", "--missing", "gpu", "--plugin", plugin).stdout.split("\n")
-        names = {line.split()[0] for line in missing[1:] if line}
-        self.assertEqual(names, {"wave_of", "if", "loop", "batch_parts"})  # of built-in ops those whose graphs run on the CPU
+
+    def test_why_ops_have_no_kernel(self):
+        """The list has a reason for each: of built-in ops there are those whose graphs run on the CPU, and no others."""
+        declared = 'REGISTER_USER_OP("%s").Input("x").Output("y").Doc("An op.").SetTensorDescInferFn(same)'
+        more = "\n".join(['#include "opc/Op.h"', "OPC_SCALAR(Drift, x) { return x * 0.875 + sin(x * 0.625) * 0.125; }",
+                          "Maybe<void> same(user_op::InferContext *ctx) { return ctx->Out(\"y\") = ctx->In(\"x\"), Maybe<void>::Ok(); }",
+                          "struct OnCpu final : user_op::OpKernel { void Compute(user_op::KernelComputeContext *) const override {}",
+                          "  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; } };",
+                          'REGISTER_USER_OP("drift_of").Input("x").Output("y").Doc("An op.").Elementwise<Drift, user_op::types::Floating>();',
+                          'REGISTER_CPU_ONLY_USER_OP("kept").Input("x").Output("y").Doc("An op.").Elementwise<WaveOf, user_op::types::Floating>();',
+                          declared % "of_nothing" + ";", declared % "of_the_cpu" + ";",
+                          'REGISTER_USER_KERNEL("of_the_cpu").SetCreateFn<OnCpu>().SetIsMatchedHob(user_op::HobDeviceType() == DeviceType::kCPU);'])
+        plugin = self.plugin(more=more)
+        beside = "of its expression, and it has no kernel beside that"
+        want = {"wave_of": f"no code is generated for erfc {beside}", "if": "its graphs run on the CPU", "loop": "its graphs run on the CPU", "batch_parts": "its graphs run on the CPU",
+                "drift_of": "code is generated for its expression in a region, and it has no kernel beside that",
+                "kept": "its library says that it is for the CPU alone", "of_nothing": "it has no kernel at all", "of_the_cpu": "its kernels are for the CPU"}
+        ops = json.loads(self.run_ok("ops", "--json", "--plugin", plugin).stdout)["ops"]
+        self.assertEqual({op["name"]: op["no_gpu"] for op in ops if op["no_gpu"] is not None}, want)
+        call = ["ops", "--missing", "gpu", "--plugin", plugin]
+        self.assertEqual({op["name"]: op["no_gpu"] for op in json.loads(self.run_ok(*call, "--json").stdout)["ops"]}, want)
+        head, *lines = self.run_ok(*call).stdout.rstrip("\n").split("\n")
+        self.assertRegex(head, r"OP +KERNELS +LIBRARY +WHY IT HAS NO KERNEL FOR GPUS")
+        self.assertEqual({line.split()[0]: line[head.index("WHY"):] for line in lines}, want)
 
     def test_out_of_memory(self):
         done = opc("run", "-", "--fill", "ones", "--device", "sim", sim="memory=1000000", text=chain(RELU, dims=(1000, 1000)))

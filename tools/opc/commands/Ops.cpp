@@ -22,9 +22,10 @@ public:
     s.arguments = "[GLOB] | show NAME";
     s.summary = "list the registered operators, or describe one";
     s.examples = {"opc ops 'reduce_*'", "opc ops show gelu", "opc ops --missing grad --plugin build/libmyops.so"};
-    s.options = {
-        Option{"--missing", 0, "PART", "only ops that lack PART: grad, kernel, cases, doc, sbp or gpu", &missing_, true}
-            .oneOf(opParts())};
+    s.options = {Option{"--missing", 0, "PART",
+                        "only ops that lack PART: grad, kernel, cases, doc, sbp or gpu (with the reason)", &missing_,
+                        true}
+                     .oneOf(opParts())};
     s.maxArguments = 2;
     return s;
   }
@@ -65,7 +66,7 @@ public:
       terminal.out(jsonText({{"schema", 1}, {"types", elementTypesJson()}, {"ops", std::move(list)}}));
       return kExitOk;
     }
-    terminal.out(table(registry, ops, outTableWidth()));
+    terminal.out(missing_ == "gpu" ? reasons(registry, ops, outTableWidth()) : table(registry, ops, outTableWidth()));
     invocation.note(counted(ops.size(), "op"));
     return kExitOk;
   }
@@ -88,6 +89,16 @@ private:
                       argumentsText(op->inputs) + (op->inputs.empty() ? "-> " : " -> ") + argumentsText(op->outputs),
                       op->isView ? "view" : kernelsText(registry, *op), gradientText(registry, *op),
                       attrs.empty() ? "-" : attrs, op->origin.library});
+    }
+    return textTable(rows, width);
+  }
+
+  /// Of ops without a kernel for GPUs.
+  static std::string reasons(const Registry &registry, const std::vector<const user_op::OpDef *> &ops, size_t width) {
+    std::vector<std::vector<std::string>> rows = {{"OP", "KERNELS", "LIBRARY", "WHY IT HAS NO KERNEL FOR GPUS"}};
+    for (const user_op::OpDef *op : ops) {
+      const std::string kernels = kernelsText(registry, *op);
+      rows.push_back({op->name, kernels.empty() ? "-" : kernels, op->origin.library, cpuOnlyReason(registry, *op)});
     }
     return textTable(rows, width);
   }

@@ -6,6 +6,8 @@
 #include "PluginOverrides.h"
 
 #include "CommandLine.h"
+#include "ControlOp.h"
+#include "DeviceLoop.h"
 #include "NumberText.h"
 #include "PluginOverrides.h"
 #include "TextParts.h"
@@ -169,6 +171,25 @@ static bool hasGpuKernel(const Registry &registry, const OpDef &op) {
   });
 }
 
+/// The functions of an expression for which no code is generated on GPUs, not even in f32.
+static std::set<std::string> functionsWithoutCode(const OpDef &op) {
+  std::set<std::string> names;
+  for (const auto &node : op.scalar->nodes())
+    if (!hasDeviceFunction(node.op, kFloat)) names.insert(scalar::scalarOpName(node.op));
+  return names;
+}
+
+std::string cpuOnlyReason(const Registry &registry, const OpDef &op) {
+  if (!lacks(registry, op, "gpu")) return "";
+  if (controlKind(op.name) != ControlKind::kNone) return "its graphs run on the CPU";
+  if (op.cpuOnly) return "its library says that it is for the CPU alone";
+  if (registry.kernels(op.name).empty()) return "it has no kernel at all";
+  if (!op.scalar) return "its kernels are for the CPU";
+  const std::set<std::string> functions = functionsWithoutCode(op);
+  if (functions.empty()) return "code is generated for its expression in a region, and it has no kernel beside that";
+  return "no code is generated for " + joined(functions, ", ") + " of its expression, and it has no kernel beside that";
+}
+
 bool lacks(const Registry &registry, const OpDef &op, const std::string &part) {
   if (part == "grad") return gradientText(registry, op) == "no";
   if (part == "kernel") return !op.isView && registry.kernels(op.name).empty();
@@ -208,6 +229,7 @@ Json opJson(const Registry &registry, const OpDef &op) {
           {"kernels", std::move(kernels)},
           {"gradient", gradientText(registry, op) == "yes" || gradientText(registry, op) == "derived"},
           {"no_grad", op.noGrad ? Json(op.noGradReason) : Json(nullptr)},
+          {"no_gpu", textOrNull(cpuOnlyReason(registry, op))},
           {"sharding", textOrNull(sbpText(op))},
           {"scalar", textOrNull(scalarText(op))},
           {"view", op.isView},

@@ -32,10 +32,12 @@ std::string sbpText(const user_op::OpDef &op);
 /// The scalar expression of an elementwise op: "x / (1 + exp(-x))"; "" for others.
 std::string scalarText(const user_op::OpDef &op);
 
-/// A part that a complete op has: "grad", "kernel", "cases", "doc", "sbp".
+/// A part that a complete op has: "grad", "kernel", "cases", "doc", "sbp", "gpu".
 const std::vector<std::string> &opParts();
 /// "yes" (a rule), "derived" (from the scalar function), "-" (none by design) or "no".
 std::string gradientText(const Registry &registry, const user_op::OpDef &op);
 bool lacks(const Registry &registry, const user_op::OpDef &op, const std::string &part);
+/// Why an op that lacks "gpu" has no kernel there; "" for others.
+std::string cpuOnlyReason(const Registry &registry, const user_op::OpDef &op);
 
 } // namespace opc::cli
