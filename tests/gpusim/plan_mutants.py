@@ -1,9 +1,12 @@
 # Plans of several streams on the simulated GPU: right under every schedule; and when single events, waits, copies or launches are
-# taken away, that is noticed, by another number or a finding. What is redundant is listed with its reason.
+# taken away, or registers lie over each other, that is noticed, by another number, a finding or the loader. What is redundant is listed
+# with its reason.
 # SPDX-License-Identifier: Apache-2.0
 """usage: plan_mutants.py [--list]: all mutants and what noticed them"""
+import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +21,9 @@ POLICIES = ("late", "eager", "random")
 # the same work would be done again.
 FUNCTIONS = {3: ("cuStreamWaitEvent",), 1: ("cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuLaunchKernel", "cuGraphLaunch")}
 ADDED = {"hand_over": 1111, "pipelined": 1111, "fork": 0, "one_way": 11, "steady": 111, "weights": 100, "beside": 111, "beside_pipelined": 111}
+# Of these plans each two registers are laid over each other, and registers get a second slot without memory for it.
+REGISTERS = {"hand_over": "x/out a b c y", "ahead": "x/out a b y", "fork": "x/out a b c y", "again": "x/out a b c y"}
+SLOTS = {"hand_over": "a b c", "one_way": "a", "fork": "a b c", "again": "a b c"}
 # Where the CPU works beside the device, its thread waits for copies: only there anybody waits for events while a plan runs.
 WAITING = ("beside", "beside_pipelined")
 
@@ -27,13 +33,14 @@ def expected(plan):
     lines = []
     for n in range(3):
         x = [i + 1000 * n for i in range(1000)]
-        y = [2 * v + 112 for v in x] if plan == "fork" else [v + ADDED[plan] + (n + 1 if plan == "weights" else 0) for v in x]
+        added = {**ADDED, "thousand": 1000, "ahead": 111, "again": 0}[plan] + (n + 1 if plan == "weights" else 0)
+        y = [2 * v + 112 for v in x] if plan in ("fork", "again") else [v + added for v in x]
         lines.append(sum((i + 1) * v for i, v in enumerate(y)))
     return "".join(f"{v}\n" for v in lines)
 
 
-def run(plan, sim, steps=3, **more):
-    return subprocess.run([PROGRAM, plan, str(steps)], capture_output=True, text=True, timeout=300, env=dict(os.environ, CUDA_SIM=sim, **more))
+def run(plan, sim, steps=3, *words, **more):
+    return subprocess.run([PROGRAM, plan, str(steps), *words], capture_output=True, text=True, timeout=300, env=dict(os.environ, CUDA_SIM=sim, **more))
 
 
 def report(plan, steps=3, **more):
@@ -70,6 +77,35 @@ def noticed(plan, steps, mutant):
     return " ".join(found)
 
 
+def overlaps():
+    """(plan, REGISTER@REGISTER or REGISTER*2)"""
+    for plan, names in REGISTERS.items():
+        yield from ((plan, f"{b}@{a}") for a, b in itertools.combinations(names.split(), 2))
+    for plan, names in SLOTS.items():
+        yield from ((plan, f"{name}*2") for name in names.split())
+
+
+def seen(plan, change):
+    """Of a plan with registers that overlap: what the loader says, "" when it takes the plan; and the schedules under which the simulator,
+    or another number, shows it without the loader. The last step has the first slot of two, or the second."""
+    loaded = run(plan, "", 3, change)
+    code = re.match(r"OPC\d+", loaded.stderr)
+    found = []
+    for policy in POLICIES:
+        for steps in (3, 4):
+            done = run(plan, f"policy={policy},seed=3", steps, change, "unchecked")
+            if done.returncode != 0 or done.stdout != expected(plan):
+                found.append(policy)
+                break
+    return code[0] if code else loaded.stderr, " ".join(found)
+
+
+def all_overlaps():
+    jobs = list(overlaps())
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(jobs, pool.map(lambda job: seen(*job), jobs)))
+
+
 def listed():
     """A line: PLAN FUNCTION:CALLS[:STREAM] | reason."""
     found = {}
@@ -82,6 +118,18 @@ def listed():
             function, calls, *stream = mutant.split(":")
             for n in calls.split(","):
                 found[plan, ":".join([function, n, *stream])] = reason
+    return found
+
+
+def listed_overlaps():
+    """A line: PLAN REGISTER@REGISTER... | reason."""
+    found = {}
+    with open(os.path.join(os.path.dirname(LISTED), "harmless_overlaps.txt"), encoding="utf-8") as f:
+        for line in f:
+            if line.strip() and not line.startswith("#"):
+                what, reason = line.rstrip("\n").split(" | ")
+                plan, *changes = what.split()
+                found.update({(plan, change): reason for change in changes})
     return found
 
 
@@ -122,6 +170,17 @@ class Plans(unittest.TestCase):
         without = report("steady", OPC_CUDA_GRAPHS="0")
         self.assertEqual((without["graph_launches"], without["calls"]["cuLaunchKernel"]), (0, 9 * 3))
 
+    def test_a_thousand_ops_are_one_launch(self):
+        """Of nine steps the first is launched op by op and the second is recorded, once; each from then on is one launch of a thousand nodes."""
+        done = run("thousand", "policy=random,seed=2")
+        self.assertEqual((done.returncode, done.stdout), (0, expected("thousand")), done.stderr)
+        found = report("thousand")
+        calls = found["calls"]
+        self.assertEqual((calls["cuStreamBeginCapture"], calls["cuGraphInstantiateWithFlags"], calls["cuGraphLaunch"]), (1, 1, 8))
+        self.assertEqual((found["graph_launches"], found["graph_nodes"]), (8, 8 * 1000))
+        self.assertEqual(calls["cuLaunchKernel"], 2 * 1000)
+        self.assertNotIn("cuStreamWaitEvent", calls)
+
     def test_weights_that_are_set(self):
         """Each run has others: the second step of the first run is recorded, and the first of each later one."""
         found = report("weights")
@@ -149,10 +208,23 @@ class Plans(unittest.TestCase):
         for reason in redundant.values():
             self.assertGreaterEqual(len(reason), 20)
 
+    def test_registers_that_overlap(self):
+        """Whatever makes other numbers is refused by the loader; and without the loader the simulator sees it, where it matters."""
+        found, harmless = all_overlaps(), listed_overlaps()
+        for job, (code, by) in found.items():
+            self.assertEqual(code, "OPC0817" if code or by else "", job)
+        refused = {job for job, (code, _) in found.items() if code}
+        self.assertGreater(len(refused), 30)
+        self.assertEqual(sorted(job for job in refused if not found[job][1]), sorted(harmless), "what only the loader notices, and the list with reasons")
+        for reason in harmless.values():
+            self.assertGreaterEqual(len(reason), 20)
+
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--list"]:
         for (plan, mutant), by in all_mutants().items():
             print(plan, mutant, by or "-")
+        for (plan, change), (code, by) in all_overlaps().items():
+            print(plan, change, code or "-", by or "-")
     else:
         unittest.main(argv=sys.argv[:1] + ["-v"] + sys.argv[1:])

@@ -1,7 +1,9 @@
 // Plans on the simulated GPU by hand: several streams, registers of several slots, the CPU beside it. Prints what they
-// give; tests take single calls of the driver away and look whether that is noticed (plan_mutants.py).
+// give; tests take single calls of the driver away, or lay registers over each other, and look whether that is noticed
+// (plan_mutants.py).
 // SPDX-License-Identifier: Apache-2.0
 #include "PlanBuilder.h"
+#include "PlanModel.h"
 #include "Session.h"
 
 #include <cstdio>
@@ -9,6 +11,18 @@
 #include <cstring>
 #include <map>
 #include <string>
+
+static bool isMemoryChecked = true;
+
+// The linker puts this in the place of the loader's check of memory (--wrap in CMakeLists.txt), in this program alone.
+#define CHECK_MEMORY "_ZN3opc7runtime11checkMemoryERKNS0_9PlanModelERKSt6vectorIbSaIbEE"
+namespace opc::runtime {
+Status checkMemoryOfLoader(const PlanModel &, const std::vector<bool> &) __asm__("__real_" CHECK_MEMORY);
+Status checkMemoryIfAsked(const PlanModel &, const std::vector<bool> &) __asm__("__wrap_" CHECK_MEMORY);
+Status checkMemoryIfAsked(const PlanModel &model, const std::vector<bool> &isShared) {
+  return isMemoryChecked ? checkMemoryOfLoader(model, isShared) : Status::ok();
+}
+} // namespace opc::runtime
 
 namespace {
 
@@ -51,10 +65,29 @@ public:
     attribute("has_float_operand")->set_at_bool(true);
     attribute("float_operand")->set_at_double(plus);
   }
+  plan::Register *registerOf(const std::string &name) {
+    for (auto &r : *plan.mutable_register_())
+      if (r.name() == name) return &r;
+    std::fprintf(stderr, "no register %s\n", name.c_str());
+    std::exit(2);
+  }
+  /// "c@a": c lies where a does. "a*2": a has two slots, and memory for one; the second is what lies behind it.
+  void misplace(const std::string &change) {
+    const size_t sign = change.find_first_of("@*");
+    plan::Register *r = registerOf(change.substr(0, sign));
+    if (change[sign] == '@') {
+      const plan::Register *over = registerOf(change.substr(sign + 1));
+      r->set_arena(over->arena());
+      r->set_offset(over->offset());
+    } else {
+      r->set_stride(r->bytes());
+      r->set_credits(2);
+    }
+  }
 };
 
 /// Stream 0: x -> a, c -> y. Stream 1: a -> b -> c.
-std::string handOver(uint32_t credits) {
+GpuPlan handOver(uint32_t credits) {
   GpuPlan b(2);
   const uint32_t x = b.input("x", Shape{kElements}), a = b.value("a", credits), m = b.value("b"),
                  c = b.value("c", credits), y = b.value("y");
@@ -63,11 +96,11 @@ std::string handOver(uint32_t credits) {
   b.add("bc", m, c, 100, 1);
   b.add("cy", c, y, 1000);
   b.output("y", y);
-  return b.encode();
+  return b;
 }
 
 /// Stream 0: x -> a, b + c -> y. Stream 1: a -> b. Stream 2: a -> c.
-std::string forked() {
+GpuPlan forked() {
   GpuPlan b(3);
   const uint32_t x = b.input("x", Shape{kElements}), a = b.value("a"), m = b.value("b"), c = b.value("c"),
                  y = b.value("y");
@@ -76,21 +109,32 @@ std::string forked() {
   b.add("ac", a, c, 100, 2);
   b.task("bcy", "broadcast_add", {{"x", {m}}, {"y", {c}}}, {{"z", {y}}});
   b.output("y", y);
-  return b.encode();
+  return b;
 }
 
 /// Stream 0: x -> a. Stream 1: a -> y. Nothing comes back but that a may be written anew.
-std::string oneWay() {
+GpuPlan oneWay() {
   GpuPlan b(2);
   const uint32_t x = b.input("x", Shape{kElements}), a = b.value("a"), y = b.value("y");
   b.add("xa", x, a, 1);
   b.add("ay", a, y, 10, 1);
   b.output("y", y);
-  return b.encode();
+  return b;
+}
+
+/// Stream 0: x -> a, two steps ahead. Stream 1: a -> b -> y.
+GpuPlan ahead() {
+  GpuPlan b(2);
+  const uint32_t x = b.input("x", Shape{kElements}), a = b.value("a", 2), m = b.value("b"), y = b.value("y");
+  b.add("xa", x, a, 1);
+  b.add("ab", a, m, 10, 1);
+  b.add("by", m, y, 100, 1);
+  b.output("y", y);
+  return b;
 }
 
 /// The device, stream 0: x -> a, d -> y. The CPU, stream 1: b -> c. Stream 2 copies c -> d, stream 3 a -> b.
-std::string beside(uint32_t credits) {
+GpuPlan beside(uint32_t credits) {
   GpuPlan b(4);
   b.plan.mutable_stream(1)->set_device("cpu");
   const uint32_t x = b.input("x", Shape{kElements}), a = b.value("a", credits), on = b.valueOnCpu("b", credits),
@@ -101,33 +145,60 @@ std::string beside(uint32_t credits) {
   b.copy("cd", c, d, 2);
   b.add("dy", d, y, 100);
   b.output("y", y);
-  return b.encode();
+  return b;
 }
 
 /// One stream, as the compiler makes it: x -> a -> b -> y, which is recorded as a graph.
-std::string steady() {
+GpuPlan steady() {
   GpuPlan b(1);
   const uint32_t x = b.input("x", Shape{kElements}), a = b.value("a"), m = b.value("b"), y = b.value("y");
   b.add("xa", x, a, 1);
   b.add("ab", a, m, 10);
   b.add("by", m, y, 100);
   b.output("y", y);
-  return b.encode();
+  return b;
+}
+
+/// One stream: x -> a -> b -> c, a + c -> y: a is read when b and c have been written.
+GpuPlan again() {
+  GpuPlan b(1);
+  const uint32_t x = b.input("x", Shape{kElements}), a = b.value("a"), m = b.value("b"), c = b.value("c"),
+                 y = b.value("y");
+  b.add("xa", x, a, 1);
+  b.add("ab", a, m, 10);
+  b.add("bc", m, c, 100);
+  b.task("acy", "broadcast_add", {{"x", {a}}, {"y", {c}}}, {{"z", {y}}});
+  b.output("y", y);
+  return b;
+}
+
+/// One stream: y = x + 1, a thousand times, in two registers by turns.
+GpuPlan thousand() {
+  GpuPlan b(1);
+  uint32_t from = b.input("x", Shape{kElements});
+  const uint32_t turns[2] = {b.reg("a", kElements * sizeof(float)), b.reg("b", kElements * sizeof(float))};
+  for (int n = 0; n < 1000; ++n) {
+    const uint32_t to = b.tensorIn(turns[n % 2], "v" + std::to_string(n), Shape{kElements});
+    b.add("add" + std::to_string(n), from, to, 1);
+    from = to;
+  }
+  b.output("y", from);
+  return b;
 }
 
 /// x + w -> a -> y: w is set before each run.
-std::string weights() {
+GpuPlan weights() {
   GpuPlan b(1);
   const uint32_t x = b.input("x", Shape{kElements}), w = b.variable("w", Shape{kElements}), a = b.value("a"),
                  y = b.value("y");
   b.task("xw", "broadcast_add", {{"x", {x}}, {"y", {w}}}, {{"z", {a}}});
   b.add("ay", a, y, 100);
   b.output("y", y);
-  return b.encode();
+  return b;
 }
 
 /// y = x[i], by more ops than one block of notes on wrong indices has.
-std::string gathers() {
+GpuPlan gathers() {
   constexpr int kGathers = 300;
   GpuPlan b(1);
   const uint32_t x = b.input("x", Shape{kElements}), i = b.input("i", Shape{kElements}, kInt64);
@@ -137,7 +208,7 @@ std::string gathers() {
     b.task("g" + std::to_string(n), "gather", {{"in", {x}}, {"indices", {i}}}, {{"out", {y}}});
   }
   b.output("y", y);
-  return b.encode();
+  return b;
 }
 
 int fail(const Status &status) {
@@ -170,7 +241,7 @@ int run(const std::string &plan, int64_t steps) {
 
 /// A run with wrong indices, which fails, and then one with right ones: y is x from behind.
 int runAfterFailure() {
-  Result<Session> session = Session::load(gathers(), opc::test::registry());
+  Result<Session> session = Session::load(gathers().encode(), opc::test::registry());
   if (!session) return fail(session.status());
   Result<HostTensor> x = HostTensor::create(kFloat, Shape{kElements}), i = HostTensor::create(kInt64, Shape{kElements});
   if (!x || !i) return fail(x ? i.status() : x.status());
@@ -194,16 +265,20 @@ int runAfterFailure() {
 } // namespace
 
 int main(int argc, char **argv) {
-  const std::map<std::string, std::string> plans = {
+  std::map<std::string, GpuPlan> plans = {
       {"hand_over", handOver(1)}, {"pipelined", handOver(2)}, {"fork", forked()},    {"one_way", oneWay()},
-      {"steady", steady()},       {"weights", weights()},     {"beside", beside(1)}, {"beside_pipelined", beside(2)}};
+      {"steady", steady()},       {"weights", weights()},     {"beside", beside(1)}, {"beside_pipelined", beside(2)},
+      {"again", again()},         {"thousand", thousand()},   {"ahead", ahead()}};
   if (argc == 2 && argv[1] == std::string("after_failure")) return runAfterFailure();
-  const auto plan = plans.find(argc == 3 ? argv[1] : "");
+  const auto plan = plans.find(argc >= 3 ? argv[1] : "");
   if (plan == plans.end()) {
-    std::fprintf(stderr,
-                 "usage: opc_gpusim_plans hand_over|pipelined|fork|one_way|steady|weights|beside|beside_pipelined "
-                 "STEPS | after_failure\n");
+    std::fprintf(stderr, "usage: opc_gpusim_plans PLAN STEPS [REGISTER@REGISTER | REGISTER*2 [unchecked]] | "
+                         "after_failure\nplans:");
+    for (const auto &known : plans) std::fprintf(stderr, " %s", known.first.c_str());
+    std::fprintf(stderr, "\n");
     return 2;
   }
-  return run(plan->second, std::atoll(argv[2]));
+  if (argc > 3) plan->second.misplace(argv[3]);
+  isMemoryChecked = argc < 5 || argv[4] != std::string("unchecked");
+  return run(plan->second.encode(), std::atoll(argv[2]));
 }
