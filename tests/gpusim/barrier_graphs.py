@@ -1,4 +1,5 @@
-# Small graphs that execute every barrier of kernels which the cases of operators do not: two steps of each loop around a barrier.
+# Small graphs that execute what the cases of operators do not: every barrier of kernels, with two steps of each loop around it; arguments of
+# a convolution that all differ; grids of several blocks.
 # SPDX-License-Identifier: Apache-2.0
 import os
 import sys
@@ -144,9 +145,30 @@ def parameters():
     return g
 
 
+def different_sizes():
+    """A convolution whose sizes, steps and paddings differ from each other, in tiles."""
+    g = Graph()
+    given = {"in": g.tensor("f32", 2, 3, 6, 7, 12), "weight": g.tensor("f32", 9, 3, 2, 3, 2), "bias": g.tensor("f32", 9)}
+    g.one("conv3d", given, ("out",), strides=ints(1, 2, 3), dilation_rate=ints(2, 1, 2), padding_before=ints(1, 2, 3))
+    return g
+
+
+def several_blocks():
+    g = Graph()
+    g.one("relu", {"x": g.tensor("f32", 5000)}, ("y",))
+    g.one("reduce_sum", {"input_tensor": g.tensor("f32", 70, 33)}, ("output_tensor",), axis=ints(1))
+    given = {"x": g.tensor("f32", 37, 300), "gamma": g.tensor("f32", 300), "beta": g.tensor("f32", 300)}
+    g.one("layer_norm", given, ("y", "mean", "inv_variance"), begin_norm_axis="at_int64: 1", begin_params_axis="at_int64: 1", epsilon="at_double: 1e-5",
+          center="at_bool: true", scale="at_bool: true")
+    g.one("matmul", {"a": g.tensor("f32", 50, 20), "b": g.tensor("f32", 20, 40)}, ("out",))
+    g.one("conv2d", {"in": g.tensor("f32", 3, 4, 9, 9), "weight": g.tensor("f32", 9, 4, 3, 3)}, ("out",))
+    return g
+
+
 GRAPHS = {"attention": lambda: attention(False), "attention_units": attention_units, "attention_grad": lambda: attention(True), "convolutions": convolutions,
           "convolution_units": lambda: convolution_units(("f16", "bf16")), "rounded_convolutions": lambda: convolution_units(("f32",)),
-          "products": products, "rounded_products": rounded_products, "fused_convolution": fused_convolution, "recurrent": recurrent, "scattered_maxima": scattered_maxima, "parameters": parameters}
+          "products": products, "rounded_products": rounded_products, "fused_convolution": fused_convolution, "recurrent": recurrent, "scattered_maxima": scattered_maxima, "parameters": parameters,
+          "different_sizes": different_sizes, "several_blocks": several_blocks}
 
 
 OPTIONS = dict.fromkeys(("rounded_products", "rounded_convolutions"), ("--allow-tf32",))

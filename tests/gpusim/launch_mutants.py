@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: launch_mutants.py [--list]      needs nvcc's kernels in the build (OPC_BUILD_DIR)
 
-A mutation is KERNEL:CHANGE (alter= of CUDA_SIM), for kernels of f32 whose parameters are numbers and addresses, and for grids of some
-blocks without a step. tests/gpusim/unnoticed_launches.txt has those that nobody can notice, with the reason; the list may only shrink.
+A mutation is KERNEL:CHANGE (alter= of CUDA_SIM), for kernels of f32 whose parameters are numbers and addresses, for some whose parameter
+is a structure, and for grids of some blocks. tests/gpusim/unnoticed_launches.txt has those that nobody can notice, with the reason; the
+list may only shrink.
 """
 import os
 import re
@@ -18,8 +19,12 @@ from device_code import SOURCE, execute, lines, modules
 OPERATORS = ("softmax", "log_softmax", "softmax_grad", "log_softmax_grad", "softmax_cross_entropy", "softmax_cross_entropy_grad",
              "sparse_softmax_cross_entropy", "sparse_softmax_cross_entropy_grad", "cast", "bias_add", "dropout_grad", "arange", "eye", "randperm",
              "square_sum", "dot", "triu")
-# Kernels whose blocks do not go on behind the grid, and what launches several: OPERATOR or graph, kernel.
-GRIDS = {"device_kernels.py DeviceKernels.test_integers": ("integer_matmul_tiles", "integer_conv_tiles"),
+# One of each sort of those with a structure: what launches them.
+STRUCTURES = {r"ew_\w+_f32_f32_relu": "relu", r"reduce_sum_rows_f32": "reduce_sum", r"norm_rows_f32": "group_norm", r"matmul_f32": "matmul",
+              r"conv_forward_tiles_first_f32": "graph different_sizes", r"lars_(norms|update)_f32": "lars_update"}
+# What launches several blocks of a kernel. Where blocks go on behind the grid, in steps of it, one block less gives the same bits.
+GRIDS = {"graph several_blocks": ("ew_d72e760127fe44ff_f32_f32_relu", "reduce_sum_rows_f32", "norm_rows_f32", "matmul_f32", "conv_forward_tiles_first_f32"),
+         "device_kernels.py DeviceKernels.test_integers": ("integer_matmul_tiles", "integer_conv_tiles"),
          "device_kernels.py DeviceKernels.test_fused_convolution": ("fused_conv_tiles_first", "fused_conv_tiles_last")}
 OTHER_TYPES = re.compile(r"_(f16|bf16|f64|[iu](8|16)|u32|u64|bool|f8e\w+)(_|$)")
 
@@ -52,14 +57,39 @@ def parameters():
     return found
 
 
-def changes(laid):
-    """Of 8-byte parameters: each one more, or four bytes further, and neighbours of a kind exchanged."""
-    wide = [(offset, is_address) for offset, size, is_address in laid if size == 8]
+def structures():
+    """{kernel: [(offset, whether an address)]} of the words that a kernel reads from its structure, at places that the PTX has as numbers."""
+    found = {}
+    for path in modules():
+        current, places, loaded = "", {}, {}  # offsets that registers point to in the structure, and where their values come from
+        for _, text, _, kernel in lines(path):
+            if kernel != current:
+                current, places, loaded = kernel, {}, {}
+            if start := re.match(r"mov\.b64\s+(%rd\d+), \w+_param_0;", text):
+                places[start[1]] = 0
+            elif (moved := re.match(r"add\.s64\s+(%rd\d+), (%rd\d+), (-?\d+);", text)) and moved[2] in places:
+                places[moved[1]] = places[moved[2]] + int(moved[3])
+            elif load := re.match(r"ld\.param\.u64\s+(%rd\d+), \[(%rd\d+|\w+_param_0)(?:\+(-?\d+))?\];", text):
+                base = places.get(load[2]) if load[2].startswith("%") else 0
+                if base is not None:
+                    loaded[load[1]] = base + int(load[3] or 0)
+                    found.setdefault(kernel, {}).setdefault(loaded[load[1]], False)
+            elif (used := re.match(r"cvta\.to\.global\.u64\s+%rd\d+, (%rd\d+);", text)) and used[1] in loaded:
+                found[kernel][loaded[used[1]]] = True
+    return {kernel: sorted(words.items()) for kernel, words in found.items()}
+
+
+def changes(wide):
+    """Of words of 8 bytes: each one more, or four bytes further, and neighbours of a kind exchanged."""
     for offset, is_address in wide:
         yield f"{offset}+{4 if is_address else 1}"
     for (a, first), (b, second) in zip(wide, wide[1:]):
         if first == second:
             yield f"{a}/{b}"
+
+
+def wide(laid):
+    return [(offset, is_address) for offset, size, is_address in laid if size == 8]
 
 
 def noticed(job):
@@ -70,26 +100,36 @@ def noticed(job):
 
 def all_mutants():
     """{(program, KERNEL:CHANGE): whether it was noticed}"""
-    known, jobs = parameters(), []
+    known, fields, jobs = parameters(), structures(), []
     for op in OPERATORS:
         done, reports = execute(op, "")
         assert done.returncode == 0, (op, done.stdout, done.stderr)
         launched = {kernel for report in reports for kernel in report["kernels"] if not OTHER_TYPES.search(kernel)}
-        jobs += [(op, f"{kernel}:{change}") for kernel in sorted(launched) for change in changes(known.get(kernel, []))]
+        jobs += [(op, f"{kernel}:{change}") for kernel in sorted(launched) for change in changes(wide(known.get(kernel, [])))]
+    for pattern, program in STRUCTURES.items():
+        _, reports = execute(program, "")
+        launched = {kernel for report in reports for kernel in report["kernels"] if re.fullmatch(pattern, kernel)}
+        assert launched, pattern
+        jobs += [(program, f"{kernel}:{change}") for kernel in sorted(launched) for change in changes(fields[kernel])]
     jobs += [(program, f"{kernel}:grid") for program, kernels in GRIDS.items() for kernel in kernels]
     with ThreadPoolExecutor(2) as pool:
         return dict(zip(jobs, pool.map(noticed, jobs)))
 
 
+def instructions(program, mutant):
+    kernel = mutant.split(":")[0]
+    return [sum(r["kernels"].get(kernel, {}).get("instructions", 0) for r in execute(program, sim)[1]) for sim in ("", f"alter={mutant}")]
+
+
 def listed():
-    """A line: OPERATOR KERNEL:CHANGE... | reason."""
+    """A line: PROGRAM: KERNEL:CHANGE... | reason."""
     found = {}
     with open(os.path.join(SOURCE, "tests", "gpusim", "unnoticed_launches.txt"), encoding="utf-8") as f:
         for line in f:
             if line.strip() and not line.startswith("#"):
                 what, reason = line.rstrip("\n").split(" | ")
-                op, *mutants = what.split()
-                found.update({(op, mutant): reason for mutant in mutants})
+                program, mutants = what.split(": ")
+                found.update({(program, mutant): reason for mutant in mutants.split()})
     return found
 
 
@@ -113,6 +153,9 @@ class Launches(unittest.TestCase):
         print(f"{len(found)} wrong launches, {len(found) - len(silent)} of them noticed")
         self.assertGreater(len(found), 200)
         self.assertEqual(silent, sorted(reasons), "what nobody notices, and tests/gpusim/unnoticed_launches.txt")
+        for program, mutant in silent:
+            if mutant.endswith(":grid"):  # the block was missing: the others did its work
+                self.assertNotEqual(*instructions(program, mutant), mutant)
 
 
 if __name__ == "__main__":
