@@ -13,6 +13,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import check_cases as base
+from schedules import SCHEDULES
 
 NUMBER = (int, float)
 HAS_MPI = shutil.which("mpirun") and os.path.exists(os.path.join(os.environ["OPC_BUILD_DIR"], "lib", "libopc_mpi.so"))
@@ -46,20 +47,26 @@ def complaints(document):
     return found
 
 
+def needs_gpu_kernels(test):
+    facts = json.loads(subprocess.run([base.OPC, "doctor", "--json"], capture_output=True, text=True).stdout)
+    if not facts["device_kernels"] or not next(d["available"] for d in facts["devices"] if d["name"] == "sim"):
+        test.skipTest("this build has no kernels for GPUs (nvcc)")
+
+
 class Traces(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.folder)
 
-    def opc(self, *args, code=0, launcher=()):
+    def opc(self, *args, code=0, launcher=(), sim=""):
         done = subprocess.run([*launcher, base.OPC, "--config", "none", *args], capture_output=True, text=True, timeout=300, cwd=self.folder,
-                              env=ROOT if launcher else None)
+                              env=ROOT if launcher else dict(os.environ, CUDA_SIM=sim))
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done
 
-    def trace(self, *args, code=0, launcher=()):
+    def trace(self, *args, code=0, **kw):
         path = os.path.join(self.folder, "t.json")
-        self.said = self.opc(*args, "--trace", path, code=code, launcher=launcher)
+        self.said = self.opc(*args, "--trace", path, code=code, **kw)
         with open(path, encoding="utf-8") as f:
             document = json.load(f)
         self.assertEqual(complaints(document), [])
@@ -248,6 +255,49 @@ op { name: "y" output_conf { in: "gram/out_0" } }"""
             self.assertEqual({t["name"] for t in tasks if t["pid"] == pid and "sent" in t["args"]}, transfers)
         events = self.trace("run", "p.plan", "--ranks", "4", *run)
         self.check_ranks(events, 4, "p.plan")
+
+    # --- GPUs --------------------------------------------------------------------------------------------------------------
+    def lanes(self, events):
+        """The names of threads but the command's, by stream; each does one thing at a time."""
+        tasks, _ = self.check_flows(events)
+        names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name" and e["pid"] == 1}
+        self.assertEqual({t["tid"] for t in tasks}, set(names))
+        for stream in names:
+            own = sorted((t["ts"], t["dur"]) for t in tasks if t["tid"] == stream)
+            for (start, length), (after, _) in zip(own, own[1:]):
+                self.assertLessEqual(start + length, after + 0.002)
+        return tasks, names, next(e["args"]["name"] for e in events if e["name"] == "process_name" and e["pid"] == 1)
+
+    def test_a_gpu(self):
+        needs_gpu_kernels(self)
+        graph = os.path.join(base.SOURCE, "tests", "cli", "Inputs", "log.pbtxt")
+        self.opc("run", graph, "--input", "x=1,2,3,4,5,6", "--device", "sim", "--no-fuse", "--print", "none", "--trace", "t.json")
+        checker = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check_trace.py")
+        done = subprocess.run([sys.executable, checker, os.path.join(self.folder, "t.json"), "half", "ln", "up", "sum"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for sim in SCHEDULES:
+            events = self.trace("run", os.path.join(base.DIGITS, "cnn.pbtxt"), "--shape", "image=8,64", "--device", "sim", "--fill", "rand", "--print", "none", "--repeat", "3", sim=sim)
+            tasks, names, device = self.lanes(events)
+            self.assertEqual((names, device), ({0: "stream 0"}, "sim"))
+            self.assertEqual({t["args"]["step"] for t in tasks}, {0, 1, 2})
+
+    def test_a_gpu_and_the_cpu(self):
+        """A lane for the device's computation, one for the CPU's, and one for copies in each direction."""
+        needs_gpu_kernels(self)
+        for sim in SCHEDULES:
+            events = self.trace("run", os.path.join(base.DIGITS, "mlp.pbtxt"), "--shape", "image=8,64", "--device", "sim", "--place", "relu1=cpu", "--no-fuse", "--fill", "rand", "--print",
+                                "none", "--repeat", "3", sim=sim)
+            tasks, names, device = self.lanes(events)
+            self.assertEqual((names, device), ({0: "stream 0", 1: "stream 1: cpu", 2: "stream 2", 3: "stream 3"}, "sim"))
+            by_lane = {lane: {t["name"] for t in tasks if t["tid"] == lane} for lane in names}
+            self.assertEqual(by_lane[1], {"relu1"})
+            self.assertTrue(all(re.fullmatch(r".*\.to_device", name) for name in by_lane[2]), by_lane)
+            self.assertTrue(all(re.fullmatch(r".*\.to_cpu", name) for name in by_lane[3]), by_lane)
+            for step in range(3):  # made, copied, read, copied back
+                end, start = ({t["name"]: t["ts"] + (t["dur"] if behind else 0) for t in tasks if t["args"]["step"] == step} for behind in (True, False))
+                (to_cpu,), (back,) = by_lane[3], by_lane[2]
+                self.assertLessEqual(end[to_cpu], start["relu1"] + 0.002)
+                self.assertLessEqual(end["relu1"], start[back] + 0.002)
 
     @unittest.skipUnless(HAS_MPI, "no mpirun, or built without MPI")
     def test_ranks_that_are_processes(self):

@@ -19,7 +19,7 @@ from schedules import SCHEDULES  # noqa: E402
 
 SOURCE = base.SOURCE
 NVCC = shutil.which("nvcc", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
-FAULTS = ("race", "beyond", "unwritten", "wrong")
+FAULTS = ("race", "beyond", "unwritten", "wrong", "astray")
 scratch = base.scratch.name
 OWN_STREAM = """static cudaStream_t ownStream() {
   cudaStream_t stream = nullptr;
@@ -193,7 +193,7 @@ class Faults(WithNvcc):
         return {op["op"][len("faulty_"):]: op for op in document["ops"]}
 
     def test_each_is_named(self):
-        kinds = {"race": "race", "beyond": "out of bounds", "unwritten": "unwritten", "wrong": "numbers"}
+        kinds = {"race": "race", "beyond": "out of bounds", "unwritten": "unwritten", "wrong": "numbers", "astray": "out of bounds"}
         for sim in ("", "seed=4,policy=random"):
             found = self.verified("none", *FAULTS, code=1, sim=sim)
             self.assertEqual(found["none"]["failures"], [])
@@ -216,14 +216,14 @@ class Faults(WithNvcc):
         done = opc("verify", "faulty_*", "--device", "sim", code=1, plugin=self.plugin)
         self.assertRegex(done.stdout, r"faulty_none  as on the cpu: 1 sample in f32, the largest difference is 0\n +KERNEL")
         self.assertRegex(done.stdout, r"faulty_race  FAILED: \d+ failures in 1 sample in f32\n(  .*\n)*  case two_blocks in f32: race\n")
-        self.assertIn("5 ops on sim: 5 samples, 4 failed; 0 not applicable", done.stderr)
+        self.assertIn("6 ops on sim: 6 samples, 5 failed; 0 not applicable", done.stderr)
         self.assertNotIn("gpusim: error", done.stderr)
 
     def test_plugin_check(self):
         done = subprocess.run([base.OPC, "plugin", "check", self.plugin, "--device", "sim", "--json"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 1, done.stderr)
         found = {c["op"]: c for c in json.loads(done.stdout)["plugins"][0]["on_device"]}
-        self.assertEqual(len(found), 5)
+        self.assertEqual(len(found), 6)
         self.assertEqual([name for name, c in found.items() if not c["failures"]], ["faulty_none"])
 
     def test_first_difference_names_it(self):
@@ -231,6 +231,52 @@ class Faults(WithNvcc):
         done = opc("debug", "first-diff", path, "--device", "sim", "--fill", "ones", code=1, plugin=self.plugin)
         self.assertIn("first difference: it/y_0, made by op it (faulty_wrong)", done.stdout)
         self.assertIn("512 of 512 values differ", done.stdout)
+
+
+    def chain(self, *faults):
+        """A graph of these ops one behind the other, each in its own line."""
+        ops = [f'op {{ name: "op{n}" user_conf {{ op_type_name: "faulty_{fault}" input {{ key: "x" value {{ s: "{f"op{n - 1}/y_0" if n else "x/out"}" }} }} '
+               f'output {{ key: "y" value {{ s: "op{n}/y_0" }} }} }} }}' for n, fault in enumerate(faults)]
+        path = os.path.join(scratch, "_".join(faults) + ".pbtxt")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write("\n".join(['op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 512 } data_type: kFloat } } }', *ops,
+                               f'op {{ name: "y" output_conf {{ in: "op{len(faults) - 1}/y_0" out: "out" }} }}']))
+        return path
+
+    def test_an_illegal_address_has_its_op(self):
+        """Between ops that are right: with --observe sync the one that did it is named, whenever the device works."""
+        path = self.chain("none", "astray", "none")
+        for sim in SCHEDULES:
+            done = opc("run", path, "--device", "sim", "--fill", "ones", "--observe", "sync", code=5, plugin=self.plugin, sim=sim)
+            first = next(line for line in done.stderr.split("\n") if line.startswith("error["))
+            self.assertRegex(first, r"^error\[OPC0631\]: faulty_astray: .*CUDA_ERROR_ILLEGAL_ADDRESS \(700\)")
+            self.assertIn("op1", done.stderr)
+            self.assertIn("none_astray_none.pbtxt:3:", done.stderr)
+            self.assertNotIn("faulty_none", done.stderr)
+            self.assertNotIn("--observe sync waits after each op", done.stderr)
+        done = opc("run", path, "--device", "sim", "--fill", "ones", code=5, plugin=self.plugin, sim="policy=late")
+        self.assertIn("CUDA_ERROR_ILLEGAL_ADDRESS (700)", done.stderr)
+        self.assertIn("--observe sync waits after each op", done.stderr)
+
+    def test_poison_shows_what_was_not_written(self):
+        """A kernel that leaves the last element out: memory that was cleared, or that holds what was there before, looks right; poisoned memory is NaN."""
+        values = np.arange(1, 513, dtype=np.float32)
+        np.save(os.path.join(scratch, "v.npy"), values)
+        for faults, without in ((("unwritten",), 0), (("none", "none", "unwritten", "none"), None), (("none", "none"), 512)):
+            for sim in SCHEDULES:
+                got = {}
+                for poison in ("0", "1"):
+                    os.environ["OPC_POISON"] = poison
+                    try:
+                        opc("run", self.chain(*faults), "--device", "sim", "--input", "x=@v.npy", "--output", "y=y.npy", "--repeat", "3", plugin=self.plugin, sim=sim)
+                    finally:
+                        del os.environ["OPC_POISON"]
+                    got[poison] = np.load(os.path.join(scratch, "y.npy"))
+                    self.assertEqual(got[poison][:511].tobytes(), values[:511].tobytes(), (faults, sim))
+                self.assertTrue(np.isfinite(got["0"]).all(), (faults, sim, got))
+                self.assertEqual(np.isnan(got["1"][511]), "unwritten" in faults, (faults, sim))
+                if without is not None:
+                    self.assertEqual(got["0"][511], without)
 
 
 class WithoutDeviceCode(unittest.TestCase):

@@ -9,7 +9,8 @@ namespace {
 
 constexpr int kBlock = 256;
 
-enum Fault { kNone, kRace, kBeyond, kUnwritten, kWrong };
+enum Fault { kNone, kRace, kBeyond, kUnwritten, kWrong, kAstray };
+constexpr int64_t kFarAway = int64_t{1} << 40; // elements: in no allocation of the device
 
 /// Threads exchange their elements through shared memory.
 template <Fault fault> __global__ void __launch_bounds__(kBlock) exchange(const float *x, float *y, int n) {
@@ -19,7 +20,7 @@ template <Fault fault> __global__ void __launch_bounds__(kBlock) exchange(const 
   if (fault != kRace) __syncthreads();
   if (other < n && !(fault == kUnwritten && other == n - 1)) {
     const float v = tile[threadIdx.x ^ 33];
-    y[other] = fault == kWrong ? v + 1 : v;
+    y[fault == kAstray ? other + kFarAway : other] = fault == kWrong ? v + 1 : v;
   }
 }
 
@@ -66,3 +67,4 @@ FAULTY("faulty_race", kRace);
 FAULTY("faulty_beyond", kBeyond);
 FAULTY("faulty_unwritten", kUnwritten);
 FAULTY("faulty_wrong", kWrong);
+FAULTY("faulty_astray", kAstray);
