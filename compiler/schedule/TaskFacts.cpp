@@ -8,10 +8,18 @@
 namespace opc {
 namespace {
 
+#ifdef OPC_WITHOUT_NVCC
+constexpr bool kHasDeviceKernels = false;
+#else
+constexpr bool kHasDeviceKernels = true;
+#endif
+
 /// Where the CPU has a kernel, it may have the op.
 Status withWayOut(Status status, const OpInstance &instance, const Registry &registry, DeviceType wanted) {
   if (wanted == DeviceType::kCPU || !instance.selectKernel(registry, DeviceType::kCPU)) return status;
-  const std::string help = status.help();
+  std::string help = status.help();
+  if (!kHasDeviceKernels && instance.def().origin.library == "built-in")
+    help = "this build has no kernels for GPUs: build opc where nvcc is found";
   return std::move(status).withHelp("--allow-cpu-fallback runs it on the CPU" + (help.empty() ? "" : "\n" + help));
 }
 

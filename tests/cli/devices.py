@@ -71,6 +71,18 @@ class Names(unittest.TestCase):
         self.assertRegex(done.stderr, "no CUDA driver|finds no GPU|too old")
         self.assertIn("give the graph to the CPU: --device cpu", done.stderr)
 
+    def test_a_build_without_nvcc(self):
+        """Then what runs there are regions, whose code needs no nvcc, and nothing else; whoever asks is told why."""
+        has_kernels = doctor()["device_kernels"] > 0
+        why = None if has_kernels else "this build has no kernels for GPUs (nvcc)"
+        ops = {op["name"]: op["no_gpu"] for op in json.loads(opc("ops", "--json").stdout)["ops"]}
+        self.assertEqual({ops["matmul"], ops["softmax"]}, {why})
+        if has("sim"):
+            product = ("matmul", "a", "out", 'input { key: "b" value { s: "x/out" } } attr { key: "transpose_b" value { at_bool: true } }')
+            done = opc("run", "-", "--fill", "ones", "--device", "sim", text=chain(product))
+            self.assertEqual(done.returncode, 0 if has_kernels else 4, done.stderr)
+            self.assertEqual("this build has no kernels for GPUs: build opc where nvcc is found" in done.stderr, not has_kernels)
+
     def test_unknown_device(self):
         for device in ("quantum", "gpu:", "gpu:x", "sim:1:2", "cpu:1"):
             done = opc("run", "-", "--device", device, text=chain(RELU))

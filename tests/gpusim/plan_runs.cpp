@@ -280,5 +280,5 @@ int main(int argc, char **argv) {
   }
   if (argc > 3) plan->second.misplace(argv[3]);
   isMemoryChecked = argc < 5 || argv[4] != std::string("unchecked");
-  return run(plan->second.encode(), std::atoll(argv[2]));
+  return run(plan->second.encode(), std::strtoll(argv[2], nullptr, 10));
 }

@@ -8,14 +8,17 @@ import unittest
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
 import control_flow as flow  # noqa: E402
 import control_gradients as grads  # noqa: E402
 import export_control as written  # noqa: E402
+import gpu_ops  # noqa: E402
 import messages as m  # noqa: E402
 
 F32, X = np.float32, flow.X
 MOST = r'key: \"most\"\n      value {\n        at_int64: 0' # of a loop in a branch, as its text is in the file
 RANKS, GPU = ("--ranks", "2", "--in-process"), ("--device", "sim")
+DEVICES = (RANKS,) if gpu_ops.missing() else (RANKS, GPU)  # test_gpus_are_there says so
 
 
 class WrittenOut(flow.Control):
@@ -35,12 +38,17 @@ class WrittenOut(flow.Control):
             self.assertRegex(f.read(), r'op_type_name: "(if|loop)"')
         return self.path("g.pbtxt"), ["--weights", self.path("w.safetensors")]
 
+    def test_gpus_are_there(self):
+        if gpu_ops.missing():
+            self.skipTest(gpu_ops.missing())
+        self.assertIn(GPU, DEVICES)
+
     def test_branches(self):
         s = np.array([[1], [-2], [3], [0.5]], F32)
         graph, weights = self.graph_of(flow.branches())
         for c in (True, False):
             want = -(X @ flow.A + s) if c else -(np.maximum(X @ flow.B, 0) * s)
-            for device in (RANKS, GPU):
+            for device in DEVICES:
                 got = self.ran_there(graph, {"x": X, "c": np.array(c), "s": s}, *weights, *device)
                 np.testing.assert_allclose(got["y"], want, rtol=1e-5, atol=1e-6)
 
@@ -54,7 +62,7 @@ class WrittenOut(flow.Control):
                 f.write(written.loop_graph(reverse, partial, ends_at))
             for n, begin in ((6, True), (4, True), (0, True), (5, False), (-1, True)) if partial else ((6, True),):
                 want = written.loop_numbers(reverse, x, z, n, begin, ends_at)
-                for device in (RANKS, GPU) if n == 4 or not partial else (RANKS,):
+                for device in DEVICES if n == 4 or not partial else (RANKS,):
                     with self.subTest(reverse=reverse, partial=partial, ends_at=ends_at, n=n, device=device):
                         got = self.ran_there(graph, {"x": x, "z": z, "n": np.array([n]), "begin": np.array(begin)}, *device)
                         for name, array in want.items():

@@ -8,6 +8,7 @@
 #include "CommandLine.h"
 #include "ControlOp.h"
 #include "DeviceLoop.h"
+#include "Devices.h"
 #include "NumberText.h"
 #include "PluginOverrides.h"
 #include "TextParts.h"
@@ -183,6 +184,7 @@ std::string cpuOnlyReason(const Registry &registry, const OpDef &op) {
   if (!lacks(registry, op, "gpu")) return "";
   if (controlKind(op.name) != ControlKind::kNone) return "its graphs run on the CPU";
   if (op.cpuOnly) return "its library says that it is for the CPU alone";
+  if (op.origin.library == "built-in" && deviceKernelCount() == 0) return "this build has no kernels for GPUs (nvcc)";
   if (registry.kernels(op.name).empty()) return "it has no kernel at all";
   if (!op.scalar) return "its kernels are for the CPU";
   const std::set<std::string> functions = functionsWithoutCode(op);
