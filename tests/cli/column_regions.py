@@ -6,6 +6,7 @@ import unittest
 
 import numpy as np
 
+import gpu_ops
 from regions import BINARY, UNARY
 from row_regions import RegionCase, RowGraph, axis_attrs
 
@@ -185,6 +186,8 @@ class ColumnRegions(RegionCase):
 
     def test_on_a_gpu(self):
         """There they stay alone."""
+        if gpu_ops.missing():
+            self.skipTest(gpu_ops.missing())
         g = ColumnGraph()
         x = g.unary("exp", g.input((32, 64), "f32"))
         g.output("y", g.columns("reduce_sum", g.unary("tanh", x), False))

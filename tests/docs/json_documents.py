@@ -46,7 +46,7 @@ def closed(node):
 
 
 STRICT = closed(SCHEMA)
-used = set()
+used, of_other_builds = set(), set()
 
 
 def validate(document, name, schema=None):
@@ -131,6 +131,8 @@ class Documents(unittest.TestCase):
         self.check("verify", "verify", "relu", "--parts", "2", "--json")
         if json.loads(self.opc("doctor", "--json").stdout)["device_kernels"]:
             self.check("verify_device", "verify", "relu", "--device", "sim", "--json")
+        else:
+            of_other_builds.add("verify_device")  # those with nvcc
 
     def test_check(self):
         self.file("checked/g.pbtxt", NUMBERS)
@@ -299,7 +301,7 @@ def load_tests(loader, tests, pattern):
         def test_every_document_was_checked(self):
             documents = {n for n, d in SCHEMA["$defs"].items() if "schema" in d.get("properties", {})}
             if jsonschema and len(used) > 5:  # not where single tests were asked for
-                self.assertFalse(documents - used, "no test makes these documents")
+                self.assertFalse(documents - used - of_other_builds, "no test makes these documents")
 
     tests.addTests(loader.loadTestsFromTestCase(Complete))
     return tests
