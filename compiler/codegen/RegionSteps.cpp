@@ -30,8 +30,12 @@ std::optional<ElementKind> kindOf(DataType type) {
   case kInt8: return ElementKind{8, "i8", "i8", false};
   case kUInt8: return ElementKind{8, "u8", "u8", false};
   case kBool: return ElementKind{8, "u8", "bool", false};
+  case kInt16: return ElementKind{16, "i16", "i16", false};
+  case kUInt16: return ElementKind{16, "u16", "u16", false};
   case kInt32: return ElementKind{32, "i32", "i32", false};
+  case kUInt32: return ElementKind{32, "u32", "u32", false};
   case kInt64: return ElementKind{64, "i64", "i64", false};
+  case kUInt64: return ElementKind{64, "u64", "u64", false};
   default: return std::nullopt;
   }
 }
@@ -65,8 +69,12 @@ llvm::Constant *constantOf(llvm::LLVMContext &context, const scalar::ScalarValue
   case kInt8: return integer(8, static_cast<uint8_t>(v.as<int8_t>()));
   case kUInt8:
   case kBool: return integer(8, v.as<uint8_t>());
+  case kInt16: return integer(16, static_cast<uint16_t>(v.as<int16_t>()));
+  case kUInt16: return integer(16, v.as<uint16_t>());
   case kInt32: return integer(32, static_cast<uint32_t>(v.as<int32_t>()));
+  case kUInt32: return integer(32, v.as<uint32_t>());
   case kInt64: return integer(64, static_cast<uint64_t>(v.as<int64_t>()));
+  case kUInt64: return integer(64, v.as<uint64_t>());
   default: return llvm::ConstantFP::get(context, llvm::APFloat(v.as<float>()));
   }
 }

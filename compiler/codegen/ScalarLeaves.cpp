@@ -45,7 +45,10 @@ using opc::scalar::Number;
 // Types with their names in the names of functions.
 #define OPC_FLOATS(X, ...) X(float, f32, __VA_ARGS__) X(double, f64, __VA_ARGS__)
 #define OPC_INTS(X, ...)                                                                                               \
-  X(int8_t, i8, __VA_ARGS__) X(uint8_t, u8, __VA_ARGS__) X(int32_t, i32, __VA_ARGS__) X(int64_t, i64, __VA_ARGS__)
+  X(int8_t, i8, __VA_ARGS__)                                                                                           \
+  X(uint8_t, u8, __VA_ARGS__)                                                                                          \
+  X(int16_t, i16, __VA_ARGS__) X(uint16_t, u16, __VA_ARGS__) X(int32_t, i32, __VA_ARGS__)                              \
+      X(uint32_t, u32, __VA_ARGS__) X(int64_t, i64, __VA_ARGS__) X(uint64_t, u64, __VA_ARGS__)
 #define OPC_NUMBERS(X, ...) OPC_FLOATS(X, __VA_ARGS__) OPC_INTS(X, __VA_ARGS__)
 
 // clang-format off: lists
@@ -57,8 +60,8 @@ using opc::scalar::Number;
   OPC_NUMBERS(COMPARE, less, <) OPC_NUMBERS(COMPARE, lessEqual, <=) OPC_NUMBERS(COMPARE, greater, >)                   \
   OPC_NUMBERS(COMPARE, greaterEqual, >=) OPC_NUMBERS(COMPARE, equal, ==) OPC_NUMBERS(COMPARE, notEqual, !=)            \
   OPC_NUMBERS(NEGATE, ) OPC_NUMBERS(SELECT, ) OPC_NUMBERS(BEFORE, )                                                    \
-  CAST(f32, float) CAST(f64, double) CAST(i8, int8_t) CAST(u8, uint8_t) CAST(i32, int32_t) CAST(i64, int64_t)          \
-  CAST(bool, bool)
+  CAST(f32, float) CAST(f64, double) CAST(i8, int8_t) CAST(u8, uint8_t) CAST(i16, int16_t) CAST(u16, uint16_t)         \
+  CAST(i32, int32_t) CAST(u32, uint32_t) CAST(i64, int64_t) CAST(u64, uint64_t) CAST(bool, bool)
 // clang-format on
 #define OPC_REAL_ONE(name) OPC_FLOATS(OPC_ONE, name)
 #define OPC_ANY_ONE(name) OPC_NUMBERS(OPC_ONE, name)
@@ -91,7 +94,11 @@ using opc::scalar::Number;
   double opc_leaf_cast_##from##_f64(From x) { return opc::convertElement<double>(x); }                                 \
   int8_t opc_leaf_cast_##from##_i8(From x) { return opc::convertElement<int8_t>(x); }                                  \
   uint8_t opc_leaf_cast_##from##_u8(From x) { return opc::convertElement<uint8_t>(x); }                                \
+  int16_t opc_leaf_cast_##from##_i16(From x) { return opc::convertElement<int16_t>(x); }                               \
+  uint16_t opc_leaf_cast_##from##_u16(From x) { return opc::convertElement<uint16_t>(x); }                             \
   int32_t opc_leaf_cast_##from##_i32(From x) { return opc::convertElement<int32_t>(x); }                               \
+  uint32_t opc_leaf_cast_##from##_u32(From x) { return opc::convertElement<uint32_t>(x); }                             \
+  uint64_t opc_leaf_cast_##from##_u64(From x) { return opc::convertElement<uint64_t>(x); }                             \
   int64_t opc_leaf_cast_##from##_i64(From x) { return opc::convertElement<int64_t>(x); }                               \
   bool opc_leaf_cast_##from##_bool(From x) { return opc::convertElement<bool>(x); }
 
@@ -132,7 +139,11 @@ float opc_leaf_rowExpNonPositive_f32(float x) { return opc::cpu::vectorExpNonPos
   OPC_ENTRY(opc_leaf_cast_##from##_f64)                                                                                \
   OPC_ENTRY(opc_leaf_cast_##from##_i8)                                                                                 \
   OPC_ENTRY(opc_leaf_cast_##from##_u8)                                                                                 \
+  OPC_ENTRY(opc_leaf_cast_##from##_i16)                                                                                \
+  OPC_ENTRY(opc_leaf_cast_##from##_u16)                                                                                \
   OPC_ENTRY(opc_leaf_cast_##from##_i32)                                                                                \
+  OPC_ENTRY(opc_leaf_cast_##from##_u32)                                                                                \
+  OPC_ENTRY(opc_leaf_cast_##from##_u64)                                                                                \
   OPC_ENTRY(opc_leaf_cast_##from##_i64)                                                                                \
   OPC_ENTRY(opc_leaf_cast_##from##_bool)
 

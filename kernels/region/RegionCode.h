@@ -65,9 +65,9 @@ std::shared_ptr<RegionCompiler> compilerOfLoad();
 user_op::KernelDef regionKernel(std::shared_ptr<const Region> region, std::shared_ptr<RegionCompiler> compiler);
 
 /// An op that is in no region as one of its own, so that it may have code; null where its kernel has no loop over
-/// elements, its output is small, or elements of an operand are broadcast, for which kernels have better loops. `op`
-/// has its descriptors; `kernel` lives longer than the result.
-std::shared_ptr<const Region> regionOfOne(const OpInstance &op, const user_op::KernelDef &kernel);
+/// elements, its output is small, or elements of an operand are broadcast, for which kernels have better loops.
+/// `isEager`: in the last two cases, too. `op` has its descriptors; `kernel` lives longer than the result.
+std::shared_ptr<const Region> regionOfOne(const OpInstance &op, const user_op::KernelDef &kernel, bool isEager = false);
 /// Computes regionOfOne() in the place of its op's kernel, with the same bits.
 user_op::KernelDef kernelOfOne(std::shared_ptr<const Region> region, std::shared_ptr<RegionCompiler> compiler);
 

@@ -252,12 +252,12 @@ user_op::KernelDef regionKernel(std::shared_ptr<const Region> region, std::share
   return def;
 }
 
-std::shared_ptr<const Region> regionOfOne(const OpInstance &op, const user_op::KernelDef &kernel) {
+std::shared_ptr<const Region> regionOfOne(const OpInstance &op, const user_op::KernelDef &kernel, bool isEager) {
   if (!op.shards().empty() || op.outputDescs().size() != 1) return nullptr;
   const Shape &shape = op.outputDescs()[0].shape();
-  if (shape.elem_cnt() < kLeastAlone) return nullptr;
+  if (shape.elem_cnt() < (isEager ? 1 : kLeastAlone)) return nullptr;
   for (const user_op::TensorDesc &in : op.inputDescs())
-    if (TileAccess(in.shape(), shape, GetSizeOfDataType(in.data_type())).needsBuffer()) return nullptr;
+    if (!isEager && TileAccess(in.shape(), shape, GetSizeOfDataType(in.data_type())).needsBuffer()) return nullptr;
   const Joinable loop = joinable(op, kernel);
   if (!loop.may || loop.rows || loop.moves) return nullptr;
   auto region = std::make_shared<Region>();

@@ -339,7 +339,7 @@ private:
     const auto compiler = native_ ? native_ : compilerOfLoad();
     if (!hasCode && !(compiler && compiler->isWider())) return Status::ok();
     const bool may = !t->isView && !t->ownKernel && deviceTypeOf(m_.streams[t->stream].device) == DeviceType::kCPU;
-    const auto region = may ? regionOfOne(*t->op, *t->kernel) : nullptr;
+    const auto region = may ? regionOfOne(*t->op, *t->kernel, !hasCode && compiler->isEager()) : nullptr;
     if (hasCode) OPC_RETURN_IF_ERROR(native_->prepare(p, region));
     if (!region) return Status::ok();
     t->ownKernel = std::make_shared<user_op::KernelDef>(kernelOfOne(region, compiler));

@@ -136,7 +136,7 @@ class ColumnRegions(RegionCase):
         for seed in range(20):
             with self.subTest(seed=seed):
                 self.write(random_columns(seed), np.random.default_rng(seed))
-                self.same_bits(("none", "v3"))
+                self.same_bits(("none", "v3", "v4"))
                 memory = []
                 for args in ((), ("--no-fuse",)):
                     self.opc("compile", "g.pbtxt", "-o", "m.plan", *args)
