@@ -125,6 +125,7 @@ bool RegionSteps::step(const RegionStep &step, const Values &args, Value *made) 
   if (isBuiltIn && type == "cast") return convert(step.op, args[0], made);
   if (isBuiltIn && type == "where") return choose(step.op.inputDescs()[0].data_type(), args[0], args[1], args[2], made);
   if (isBuiltIn && type == "masked_fill") return fill(step, args, made);
+  if (isBuiltIn && type == "dropout_grad") return keep(step.op, args, made);
   if (isBuiltIn && type == "bias_add") {
     const DataType in = step.op.inputDescs()[0].data_type();
     return call("add_" + std::string(kindOf(in)->name), {widen(in, args[0]), widen(in, args[1])}, made) &&
@@ -207,6 +208,15 @@ bool RegionSteps::fill(const RegionStep &step, const Values &args, Value *made) 
   number = entry.CreateBitCast(number, storedType(type));
   return choose(step.op.inputDescs()[1].data_type(), args[1], {entry.CreateVectorSplat(lanes_, number), true}, args[0],
                 made);
+}
+
+/// dropout_grad: the scaled number where the mask holds, and 0.
+bool RegionSteps::keep(const OpInstance &op, const Values &args, Value *made) {
+  const DataType type = op.outputDescs()[0].data_type();
+  Value scaled = attribute(scalar::ScalarValue(op.wrapper().attr<float>("scale")), type);
+  if (!call("multiply_" + std::string(kindOf(type)->name), {widen(type, args[0]), scaled}, &scaled)) return false;
+  const Value zero = {llvm::Constant::getNullValue(scaled.v->getType()), true};
+  return choose(kBool, args[1], scaled, zero, made) && narrow(type, made);
 }
 
 /// Casts, as in ConvertElements.cpp. Between half types and others by way of f32.

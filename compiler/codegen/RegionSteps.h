@@ -62,6 +62,7 @@ private:
   Value asByte(Value mask);
   bool choose(DataType conditionType, Value condition, Value a, Value b, Value *made);
   bool fill(const RegionStep &step, const Values &args, Value *made);
+  bool keep(const OpInstance &op, const Values &args, Value *made);
   bool convert(const OpInstance &op, Value x, Value *made);
   bool expression(const OpInstance &op, const Values &args, Value *made);
   Value asNumber(Value mask, DataType type);

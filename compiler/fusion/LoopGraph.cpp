@@ -6,7 +6,10 @@
 #include "ColumnParts.h"
 #include "DeviceLoop.h"
 #include "Graph.h"
+#include "OpEffects.h"
 #include "OpForms.h"
+
+#include "opc/PositionedRows.h"
 
 #include <algorithm>
 
@@ -78,13 +81,15 @@ struct LoopSearch {
   const Registry &registry;
   DeviceType device;
   bool isFree;  // it has no effects, and no place by control
+  bool mayDraw; // it has no place by control and writes nothing, but is impure: it may draw random numbers
   bool isAside; // on the CPU beside a GPU
 
-  LoopSearch(Operation *op, const Registry &all, DeviceType wanted)
+  LoopSearch(ir::UserOp op, const user_op::OpDef &def, const Registry &all, DeviceType wanted)
       : registry(all), device(wanted), isFree(isMemoryEffectFree(op)),
+        mayDraw(!isFree && ir::onlyMakesResults(op, def) && !hasPieces(op)),
         isAside(wanted == DeviceType::kGPU && isOnCpu(op)) {}
   ir::OpForm formOf(ir::UserOp op) const {
-    return ir::OpForm(op, ir::OpForm::kResults, {static_cast<uintptr_t>(device), isFree, isAside});
+    return ir::OpForm(op, ir::OpForm::kResults, {static_cast<uintptr_t>(device), isFree, mayDraw, isAside});
   }
 };
 
@@ -101,6 +106,8 @@ LoopKey findLoop(Operation *op, const OpInstance &instance, const LoopSearch &to
   const auto kernel = instance.selectKernel(to.registry, DeviceType::kCPU);
   if (!kernel) return noLoop(FusionReason::kNoLoop);
   const Joinable loops = joinable(instance, **kernel);
+  if (!to.isFree && !dynamic_cast<const user_op::PositionedRows *>(loops.rows.get()))
+    return noLoop(FusionReason::kWrites);
   if (!loops.may) return noLoop(FusionReason::kNoLoop);
   const bool isOnDevice = to.device == DeviceType::kGPU;
   if (isOnDevice && !mayJoinOnDevice(instance, **kernel, loops)) return noLoop(FusionReason::kDeviceCode);
@@ -131,10 +138,11 @@ FormFacts findFacts(ir::UserOp op, const user_op::OpDef &def, const LoopSearch &
     const auto type = dyn_cast<RankedTensorType>(t);
     return !type || !type.hasStaticShape();
   });
-  facts.key = noLoop(!to.isFree ? FusionReason::kWrites : isOpen ? FusionReason::kOpenShape : FusionReason::kNoLoop);
-  if (!instance || (to.isFree && (isOpen || op->getNumResults() == 0))) return facts;
+  const bool may = to.isFree || to.mayDraw;
+  facts.key = noLoop(!may ? FusionReason::kWrites : isOpen ? FusionReason::kOpenShape : FusionReason::kNoLoop);
+  if (!instance || (may && (isOpen || op->getNumResults() == 0))) return facts;
   noteKernel(*instance, to, &facts);
-  if (to.isFree) facts.key = to.isAside ? noLoop(FusionReason::kDevice) : findLoop(op, *instance, to, &facts);
+  if (may) facts.key = to.isAside ? noLoop(FusionReason::kDevice) : findLoop(op, *instance, to, &facts);
   return facts;
 }
 
@@ -181,7 +189,7 @@ LoopGraph::LoopGraph(Block &block, const Registry &registry, DeviceType device) 
     const user_op::OpDef *def = user ? user.def() : nullptr;
     keys[op] = noLoop(def && def->isView ? FusionReason::kView : FusionReason::kNoLoop);
     if (!def || def->isView) continue;
-    const LoopSearch to(user, registry, device);
+    const LoopSearch to(user, *def, registry, device);
     const ir::OpForm form = to.formOf(user);
     const bool isPiece = ops[op]->hasAttr(ir::kShardingAttr); // the form does not say of what
     const FormFacts *facts = isPiece ? nullptr : known.find(form);

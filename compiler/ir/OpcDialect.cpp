@@ -5,6 +5,7 @@
 #include "EmitStatus.h"
 #include "Locations.h"
 #include "MutableInputs.h"
+#include "OpEffects.h"
 #include "OpInstance.h"
 #include "RegionBridge.h"
 
@@ -249,12 +250,15 @@ LogicalResult UserOp::verify() {
   return success();
 }
 
+bool opc::ir::onlyMakesResults(UserOp op, const opc::user_op::OpDef &def) {
+  if (op->hasAttr(kCtrlInAttr) || op->hasAttr(kOrderedAttr)) return false;
+  return !def.modifyInputs || !opc::writesInputs(def, toOpConf(op));
+}
+
 void UserOp::getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
   const opc::user_op::OpDef *def = this->def();
-  // What the registry does not know, and what it calls impure, may do anything. What is ordered by control has its
-  // place for a reason that its operands do not show.
-  const bool ordered = (*this)->hasAttr(kCtrlInAttr) || (*this)->hasAttr(kOrderedAttr);
-  if (def && def->pure && !ordered && !(def->modifyInputs && opc::writesInputs(*def, toOpConf(*this)))) return;
+  // What the registry does not know, and what it calls impure, may do anything.
+  if (def && def->pure && onlyMakesResults(*this, *def)) return;
   effects.emplace_back(MemoryEffects::Write::get());
   effects.emplace_back(MemoryEffects::Read::get());
 }
@@ -268,8 +272,8 @@ LogicalResult FusedOp::verifyRegions() {
     if (getKind() == kUpdatesKind) {
       if (!user || user->getNumResults() != 0)
         return op.emitOpError("stands in an opc.fused of updates, which holds opc.user_op without results");
-    } else if (!isa<ConstantOp>(op) && !(user && isMemoryEffectFree(user)))
-      return op.emitOpError("stands in an opc.fused, which holds pure opc.user_op and opc.constant");
+    } else if (!isa<ConstantOp>(op) && !(user && user.def() && onlyMakesResults(user, *user.def())))
+      return op.emitOpError("stands in an opc.fused, which holds opc.constant, and opc.user_op that only make results");
   }
   auto yield = dyn_cast<YieldOp>(block.getTerminator());
   if (!yield || yield.getArgs().getTypes() != getOuts().getTypes())

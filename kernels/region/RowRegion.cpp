@@ -8,6 +8,8 @@
 #include "RowStages.h"
 #include "StepFailure.h"
 
+#include "opc/PositionedRows.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -140,7 +142,8 @@ struct Shared {
   Layout layout;
   std::vector<RowStage> stages;
   std::vector<uint32_t> ahead; // inputs whose elements lie in memory row by row, for stages with code
-  std::vector<const user_op::ColumnsLoop *> columns; // by step; null for others
+  std::vector<const user_op::ColumnsLoop *> columns;       // by step; null for others
+  std::vector<const user_op::PositionedRows *> positioned; // likewise
   ColumnParts parts;
 };
 
@@ -153,6 +156,8 @@ public:
   }
 
   void Run(DeviceCtx *ctx) override {
+    at_ = ctx->position();
+    if (at_.step < 0) at_ = {0, run_++};
     work_ = 0;
     for (size_t i = 0; i < code_.size(); ++i) {
       code_[i] = s_.stages[i].code ? s_.stages[i].code->next() : nullptr;
@@ -306,6 +311,8 @@ private:
         return s.rows->Run(args, made, t.begin, t.rows, t.scratch + s_.layout.steps);
       }
       for (size_t o = 0; o < s.rows->outputs.size(); ++o) made[o] = const_cast<char *>(t.at[s.made + o]);
+      if (const user_op::PositionedRows *positioned = s_.positioned[index])
+        return positioned->RunAt(at_, args, made, t.begin, t.rows, t.scratch + s_.layout.steps);
       return s.rows->Run(args, made, t.begin, t.rows, t.scratch + s_.layout.steps);
     }
     uint32_t contiguous = 0;
@@ -402,6 +409,8 @@ private:
   char *const parts_;                    // of the steps that put rows together
   std::vector<const RegionCode *> code_; // by stage, of this run; null: the steps' own loops
   int64_t work_ = 0;                     // of those, for an element
+  RunPosition at_;                       // of this run
+  int64_t run_ = 0;                      // outside of a session
 };
 
 class RowRegionKernel final : public user_op::OpKernel {
@@ -458,7 +467,10 @@ Status makeRowRegion(std::shared_ptr<const Region> region, const std::shared_ptr
   shared->layout = LayoutMaker(r, shared->core.inputs, shared->access).run();
   shared->stages = stagesOf(r, shared->access, compiler);
   shared->ahead = readAhead(r, shared->core.inputs, shared->stages);
-  for (const RegionStep &step : r.steps) shared->columns.push_back(columnsOf(step));
+  for (const RegionStep &step : r.steps) {
+    shared->columns.push_back(columnsOf(step));
+    shared->positioned.push_back(dynamic_cast<const user_op::PositionedRows *>(step.rows.get()));
+  }
   shared->parts = columnParts(shared->columns);
   *out = std::make_unique<RowRegionKernel>(std::move(shared), inputs);
   return Status::ok();

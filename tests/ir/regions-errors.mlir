@@ -23,7 +23,7 @@ func.func @graph() {
 }
 
 // -----
-// CHECK: stands in an opc.fused, which holds pure opc.user_op and opc.constant
+// CHECK: stands in an opc.fused, which holds opc.constant, and opc.user_op that only make results
 func.func @graph() {
   %x = opc.input "x" : tensor<4xf32>
   %y = opc.fused "f"(%x) : (tensor<4xf32>) -> tensor<4xf32> {

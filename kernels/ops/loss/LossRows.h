@@ -1,4 +1,4 @@
-// What the losses over rows of classes share: the checks of their arguments, and the task over rows with a label each.
+// What the losses over rows of classes share: the checks of their arguments, and the class of each row.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -44,10 +44,12 @@ inline Maybe<void> checkWeight(const InferContext *ctx, const char *classes) {
   return Maybe<void>::Ok();
 }
 
-/// The class that an integer names for each row, where all labels are checked before any row is computed.
+/// The class that an integer names for each row, where all labels are checked before any row is computed. `ignore` need
+/// not be a class.
 class ClassOfRow {
 public:
-  ClassOfRow(const KernelContext &ctx, const char *label, const char *classes) : name_(label) {
+  ClassOfRow(const KernelContext &ctx, const char *label, const char *classes, std::optional<int64_t> ignore = {})
+      : name_(label), ignore_(ignore) {
     const Shape &full = ctx.Desc(classes).shape();
     range_ = pieceRange(&ctx, classes, full.NumAxes() - 1);
     size = range_.size;
@@ -59,76 +61,36 @@ public:
   bool hasAllClasses() const { return range_.all(); }
 
   void check(const void *labels) const {
+    if (ignore_) return checkOthers(labels);
     withType([&](auto tag) {
       checkIndices(nullptr, static_cast<const decltype(tag) *>(labels), shape_, range_.whole, name_, "the classes");
     });
   }
-  /// Of row r among the labels that begin here; -1 where another device has it.
+  /// Of row r among the labels that begin here; -1 where another device has it or it is ignored.
   int64_t of(const void *labels, int64_t r) const {
-    int64_t k = isWide_ ? static_cast<const int64_t *>(labels)[r] : static_cast<const int32_t *>(labels)[r];
+    int64_t k = number(labels, r);
+    if (k == ignore_) return -1;
     k = range_.place(k);
     return range_.holds(k) ? k : -1;
   }
 
 private:
+  int64_t number(const void *labels, int64_t r) const {
+    return isWide_ ? static_cast<const int64_t *>(labels)[r] : static_cast<const int32_t *>(labels)[r];
+  }
+  void checkOthers(const void *labels) const {
+    for (int64_t r = 0; r < rows; ++r)
+      if (const int64_t k = number(labels, r); k != *ignore_ && (k < 0 || k >= range_.whole))
+        throw ContractError(name_ + positionText(shape_, r) + " = " + std::to_string(k) + " is outside [0, " +
+                            std::to_string(range_.whole) + "), the range of the classes, and is not ignore_index (" +
+                            std::to_string(*ignore_) + ")");
+  }
   template <class F> void withType(F &&f) const { isWide_ ? f(int64_t{}) : f(int32_t{}); }
   const char *name_;
   PieceRange range_;
+  std::optional<int64_t> ignore_;
   Shape shape_;
   bool isWide_ = false;
-};
-
-/// The class that an integer names for each row, and which classes this device has.
-class LabelledRows {
-public:
-  /// `ignore` need not be a class.
-  LabelledRows(KernelBindContext *ctx, const char *label, const char *classes, std::optional<int64_t> ignore = {})
-      : label_(ctx->In(label)), name_(label), ignore_(ignore) {
-    const Shape &full = ctx->Desc(classes).shape();
-    range_ = pieceRange(ctx, classes, full.NumAxes() - 1);
-    size = range_.size;
-    count = label_.shape().elem_cnt();
-  }
-  int64_t count, size; // rows, classes of this device
-
-  /// The task that checks all labels and calls f(r, k) for each row, in parallel. k is its class among those of this
-  /// device; -1 where another device has it or it is ignored.
-  template <class F> std::unique_ptr<BoundKernel> forEachRow(int64_t grain, F f) const {
-    return forParts(grain, [=](int64_t begin, int64_t end, auto place) {
-      for (int64_t r = begin; r < end; ++r) f(r, place(r));
-    });
-  }
-  /// f(begin, end, place) for parts of the rows; place(r) is k.
-  template <class F> std::unique_ptr<BoundKernel> forParts(int64_t grain, F f) const {
-    return withIndexType(label_.data_type(), [&](auto tag) -> std::unique_ptr<BoundKernel> {
-      return bindTask([=, self = *this, labels = label_.dptr<decltype(tag)>()](DeviceCtx *dev) {
-        self.check(dev, labels);
-        dev->parallelFor(self.count, grain, [&](int64_t begin, int64_t end) {
-          f(begin, end, [&](int64_t r) -> int64_t {
-            if (self.ignore_ && static_cast<int64_t>(labels[r]) == *self.ignore_) return -1;
-            const int64_t k = self.range_.place(labels[r]);
-            return self.range_.holds(k) ? k : -1;
-          });
-        });
-      });
-    });
-  }
-
-private:
-  template <class I> void check(DeviceCtx *dev, const I *labels) const {
-    if (!ignore_) return checkIndices(dev, labels, label_.shape(), range_.whole, name_, "the classes");
-    for (int64_t r = 0; r < count; ++r) {
-      const int64_t k = static_cast<int64_t>(labels[r]);
-      if (k != *ignore_ && (k < 0 || k >= range_.whole))
-        throw ContractError(name_ + positionText(label_.shape(), r) + " = " + std::to_string(k) + " is outside [0, " +
-                            std::to_string(range_.whole) + "), the range of the classes, and is not ignore_index (" +
-                            std::to_string(*ignore_) + ")");
-    }
-  }
-  const Tensor &label_;
-  const char *name_;
-  PieceRange range_;
-  std::optional<int64_t> ignore_;
 };
 
 } // namespace opc::ops::loss

@@ -1,7 +1,8 @@
 // sparse_cross_entropy and nll: losses of the probability, or its logarithm, of one class in each row.
 // SPDX-License-Identifier: Apache-2.0
-#include "SimdExp.h"
 #include "loss/LossRows.h"
+
+#include "opc/RowsKernel.h"
 
 #include <cmath>
 
@@ -23,29 +24,49 @@ Maybe<void> inferNll(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-template <class T> class SparseKernel final : public StagedKernel<T> {
-public:
-  std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
-    const LabelledRows rows(ctx, "label", "prediction");
-    const T *x = staged.in("prediction");
-    T *out = staged.out("out");
-    return rows.forEachRow(cpu::rowGrain(rows.size), [=, n = rows.size](int64_t r, int64_t k) {
-      // Each device may have some of the classes: 0 where another one has the label.
-      out[r] = k < 0 ? T(0) : -std::log(x[r * n + k]);
-    });
+template <class T> class SparseKernel final : public RowFunctionKernel<T> {
+protected:
+  RowFunction<T> Rows(const KernelContext &ctx) const override {
+    RowFunction<T> f;
+    const ClassOfRow label(ctx, "label", "prediction");
+    f.rows = label.rows;
+    f.size = label.size;
+    f.joins = label.hasAllClasses();
+    f.inputs = {{"prediction", RowPart::kRow}, {"label", RowPart::kIndex}};
+    f.outputs = {{"out", RowPart::kOne}};
+    f.check = [label](const RowArguments<T> &a) { label.check(a.in[1]); };
+    f.run = [label, n = f.size](const RowArguments<T> &a) {
+      for (int64_t r = 0; r < a.count; ++r) {
+        // Each device may have some of the classes: 0 where another one has the label.
+        const int64_t k = label.of(a.in[1], r);
+        a.out[0][r] = k < 0 ? T(0) : -std::log(a.x(0)[r * n + k]);
+      }
+    };
+    return f;
   }
 };
 
-template <class T> class NllKernel final : public StagedKernel<T> {
-public:
-  std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
-    const LabelledRows rows(ctx, "target", "input", ctx->Attr<int64_t>("ignore_index"));
-    const T *x = staged.in("input"), *weight = staged.in("weight");
-    T *out = staged.out("output"), *outWeight = staged.out("out_weight");
-    return rows.forEachRow(4096, [=, n = rows.size](int64_t r, int64_t k) {
-      outWeight[r] = k < 0 ? T(0) : weight ? weight[k] : T(1);
-      out[r] = k < 0 ? T(0) : -x[r * n + k] * outWeight[r];
-    });
+template <class T> class NllKernel final : public RowFunctionKernel<T> {
+protected:
+  RowFunction<T> Rows(const KernelContext &ctx) const override {
+    RowFunction<T> f;
+    const ClassOfRow target(ctx, "target", "input", ctx.Attr<int64_t>("ignore_index"));
+    f.rows = target.rows;
+    f.size = target.size;
+    f.joins = target.hasAllClasses();
+    f.inputs = {{"input", RowPart::kRow}, {"target", RowPart::kIndex}, {"weight", RowPart::kWhole}};
+    f.outputs = {{"output", RowPart::kOne}, {"out_weight", RowPart::kOne}};
+    f.check = [target](const RowArguments<T> &a) { target.check(a.in[1]); };
+    f.run = [target, n = f.size](const RowArguments<T> &a) {
+      const T *weight = a.x(2);
+      for (int64_t r = 0; r < a.count; ++r) {
+        const int64_t k = target.of(a.in[1], r);
+        const T own = k < 0 ? T(0) : weight ? weight[k] : T(1);
+        a.out[1][r] = own;
+        a.out[0][r] = k < 0 ? T(0) : -a.x(0)[r * n + k] * own;
+      }
+    };
+    return f;
   }
 };
 

@@ -1,8 +1,11 @@
 // sparse_cross_entropy_grad and nll_grad, which are zero but at the label, and the gradient rules of all four.
 // SPDX-License-Identifier: Apache-2.0
-#include "SimdExp.h"
 #include "loss/LossRows.h"
 #include "support/GradientSteps.h"
+
+#include "opc/RowsKernel.h"
+
+#include <algorithm>
 
 namespace opc::ops::loss {
 namespace {
@@ -21,32 +24,46 @@ Maybe<void> infer(InferContext *ctx, const char *classes, const char *label, con
   return Maybe<void>::Ok();
 }
 
-/// Zeros, and `value(row, class)` at the label of each row.
-template <class T, class Value> std::unique_ptr<BoundKernel> bindFill(const LabelledRows &rows, T *dx, Value value) {
-  return rows.forParts(cpu::rowGrain(rows.size, 16384), [=, n = rows.size](int64_t begin, int64_t end, auto place) {
-    std::fill(dx + begin * n, dx + end * n, T(0));
-    for (int64_t r = begin; r < end; ++r)
-      if (const int64_t k = place(r); k >= 0) dx[r * n + k] = value(r, k);
-  });
+/// Zeros, and `value(arguments, row, class)` at the label of each row; the labels are argument `at`.
+template <class T, class Value>
+RowFunction<T> fillRows(const ClassOfRow &label, size_t at, const char *out,
+                        std::vector<typename RowFunction<T>::Argument> in, Value value) {
+  RowFunction<T> f;
+  f.rows = label.rows;
+  f.size = label.size;
+  f.joins = label.hasAllClasses();
+  f.inputs = std::move(in);
+  f.outputs = {{out, RowPart::kRow}};
+  f.check = [label, at](const RowArguments<T> &a) { label.check(a.in[at]); };
+  f.run = [label, at, value, n = f.size](const RowArguments<T> &a) {
+    std::fill_n(a.out[0], a.count * n, T(0));
+    for (int64_t r = 0; r < a.count; ++r)
+      if (const int64_t k = label.of(a.in[at], r); k >= 0) a.out[0][r * n + k] = value(a, r, k);
+  };
+  return f;
 }
 
-template <class T> class SparseGradKernel final : public StagedKernel<T> {
-public:
-  std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
-    const LabelledRows rows(ctx, "label", "prediction");
-    const T *x = staged.in("prediction"), *dy = staged.in("dy");
-    return bindFill(rows, staged.out("prediction_diff"),
-                    [=, n = rows.size](int64_t r, int64_t k) { return -dy[r] / x[r * n + k]; });
+template <class T> class SparseGradKernel final : public RowFunctionKernel<T> {
+protected:
+  RowFunction<T> Rows(const KernelContext &ctx) const override {
+    const ClassOfRow label(ctx, "label", "prediction");
+    return fillRows<T>(
+        label, 1, "prediction_diff", {{"prediction", RowPart::kRow}, {"label", RowPart::kIndex}, {"dy", RowPart::kOne}},
+        [n = label.size](const RowArguments<T> &a, int64_t r, int64_t k) { return -a.x(2)[r] / a.x(0)[r * n + k]; });
   }
 };
 
-template <class T> class NllGradKernel final : public StagedKernel<T> {
-public:
-  std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
-    const LabelledRows rows(ctx, "target", "input", ctx->Attr<int64_t>("ignore_index"));
-    const T *weight = staged.in("weight"), *dy = staged.in("out_grad");
-    return bindFill(rows, staged.out("in_grad"),
-                    [=](int64_t r, int64_t k) { return weight ? -dy[r] * weight[k] : -dy[r]; });
+template <class T> class NllGradKernel final : public RowFunctionKernel<T> {
+protected:
+  RowFunction<T> Rows(const KernelContext &ctx) const override {
+    const ClassOfRow target(ctx, "target", "input", ctx.Attr<int64_t>("ignore_index"));
+    return fillRows<T>(
+        target, 1, "in_grad",
+        {{"out_grad", RowPart::kOne},
+         {"target", RowPart::kIndex},
+         {"input", RowPart::kRow},
+         {"weight", RowPart::kWhole}},
+        [](const RowArguments<T> &a, int64_t r, int64_t k) { return a.x(3) ? -a.x(0)[r] * a.x(3)[k] : -a.x(0)[r]; });
   }
 };
 

@@ -5,6 +5,8 @@
 #include "support/Rows.h"
 #include "support/SbpRules.h"
 
+#include "opc/RowsKernel.h"
+
 namespace opc::ops::norm {
 namespace {
 
@@ -26,8 +28,33 @@ Maybe<ShardingRule> sharding(const SbpContext &ctx) {
   return shardingRule({split}, {split, split});
 }
 
-template <class T> class L2NormalizeKernel final : public StagedKernel<T> {
+/// y and the sum of squares of vectors that lie side by side.
+template <class T> void normalizeVectors(const T *x, T *y, T *sums, int64_t n, int64_t count, T epsilon) {
+  using S = Simd<T>;
+  for (; count > 0; --count, x += n, y += n) {
+    const T sum = rowSum(x, n, [](typename S::V v) { return S::mul(v, v); });
+    const T norm = std::sqrt(std::max(sum, epsilon));
+    *sums++ = sum;
+    for (int64_t i = 0; i < n; ++i) y[i] = x[i] / norm;
+  }
+}
+
+template <class T> class L2NormalizeKernel final : public StagedKernel<T>, public RowsKernel {
 public:
+  Status MakeRows(const KernelContext &ctx, std::unique_ptr<RowsLoop> *loop) const override {
+    const NormShape s = shapeAroundAxis(&ctx, "x");
+    if (s.inner != 1) return Status::ok();
+    RowFunction<T> f;
+    f.rows = s.outer;
+    f.size = s.channels;
+    f.inputs = {{"x", RowPart::kRow}};
+    f.outputs = {{"y", RowPart::kRow}, {"square_x_sum", RowPart::kOne}};
+    f.run = [n = s.channels, epsilon = static_cast<T>(ctx.Attr<float>("epsilon"))](const RowArguments<T> &a) {
+      normalizeVectors(a.x(0), a.out[0], a.out[1], n, a.count, epsilon);
+    };
+    *loop = makeRowsLoop<T>(ctx, std::move(f));
+    return Status::ok();
+  }
   std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
     const NormShape s = shapeAroundAxis(ctx, "x");
     const T epsilon = static_cast<T>(ctx->Attr<float>("epsilon"));
@@ -35,14 +62,7 @@ public:
     T *y = staged.out("y"), *sums = staged.out("square_x_sum");
     const int64_t n = s.channels, inner = s.inner;
     return bindRows(s.outer, rowGrain(n * inner), [=](int64_t o) {
-      if (inner == 1) {
-        using S = Simd<T>;
-        const T sum = rowSum(x + o * n, n, [](typename S::V v) { return S::mul(v, v); });
-        const T norm = std::sqrt(std::max(sum, epsilon));
-        sums[o] = sum;
-        for (int64_t i = o * n; i < (o + 1) * n; ++i) y[i] = x[i] / norm;
-        return;
-      }
+      if (inner == 1) return normalizeVectors(x + o * n, y + o * n, sums + o, n, 1, epsilon);
       T *sum = sums + o * inner;
       std::fill_n(sum, inner, T(0));
       for (int64_t c = 0; c < n; ++c) {

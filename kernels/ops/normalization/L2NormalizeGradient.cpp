@@ -7,6 +7,8 @@
 #include "support/SbpRules.h"
 #include "support/ScalarSteps.h"
 
+#include "opc/RowsKernel.h"
+
 namespace opc::ops::norm {
 namespace {
 
@@ -33,8 +35,31 @@ Maybe<ShardingRule> sharding(const SbpContext &ctx) {
 
 /// One vector: dx = (dy - y * sum(y * dy)) / norm; where the sum of squares is below epsilon the norm is a constant,
 /// and dx = dy / norm.
-template <class T> class L2NormalizeGradKernel final : public StagedKernel<T> {
+template <class T> void vectorGradient(const T *dy, const T *y, T square, T *dx, int64_t n, int64_t inner, T epsilon) {
+  const T norm = std::sqrt(std::max(square, epsilon));
+  T along = 0;
+  if (square >= epsilon)
+    for (int64_t i = 0; i < n * inner; i += inner) along += y[i] * dy[i];
+  for (int64_t i = 0; i < n * inner; i += inner) dx[i] = (dy[i] - y[i] * along) / norm;
+}
+
+template <class T> class L2NormalizeGradKernel final : public StagedKernel<T>, public RowsKernel {
 public:
+  Status MakeRows(const KernelContext &ctx, std::unique_ptr<RowsLoop> *loop) const override {
+    const NormShape s = shapeAroundAxis(&ctx, "dy");
+    if (s.inner != 1) return Status::ok();
+    RowFunction<T> f;
+    f.rows = s.outer;
+    f.size = s.channels;
+    f.inputs = {{"dy", RowPart::kRow}, {"y", RowPart::kRow}, {"square_x_sum", RowPart::kOne}};
+    f.outputs = {{"dx", RowPart::kRow}};
+    f.run = [n = s.channels, epsilon = static_cast<T>(ctx.Attr<float>("epsilon"))](const RowArguments<T> &a) {
+      for (int64_t r = 0; r < a.count; ++r)
+        vectorGradient(a.x(0) + r * n, a.x(1) + r * n, a.x(2)[r], a.out[0] + r * n, n, 1, epsilon);
+    };
+    *loop = makeRowsLoop<T>(ctx, std::move(f));
+    return Status::ok();
+  }
   std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
     const NormShape s = shapeAroundAxis(ctx, "dy");
     const T epsilon = static_cast<T>(ctx->Attr<float>("epsilon"));
@@ -43,11 +68,7 @@ public:
     const int64_t n = s.channels, inner = s.inner;
     return bindRows(s.outer * inner, rowGrain(n), [=](int64_t v) {
       const int64_t at = v / inner * n * inner + v % inner;
-      const T square = sums[v], norm = std::sqrt(std::max(square, epsilon));
-      T along = 0;
-      if (square >= epsilon)
-        for (int64_t i = 0; i < n; ++i) along += y[at + i * inner] * dy[at + i * inner];
-      for (int64_t i = 0; i < n; ++i) dx[at + i * inner] = (dy[at + i * inner] - y[at + i * inner] * along) / norm;
+      vectorGradient(dy + at, y + at, sums[v], dx + at, n, inner, epsilon);
     });
   }
 };

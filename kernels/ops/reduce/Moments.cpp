@@ -57,17 +57,46 @@ Maybe<void> inferVar(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-template <class T> class VarKernel final : public BindingKernel {
+/// The loop of a kernel here over the last axes: `make(plan, row)` is the number of a row.
+template <class T, class Make> class MomentRows final : public RowsLoop {
 public:
+  MomentRows(const ReducePlan &plan, Make make) : plan_(plan), make_(make) {
+    rows = plan.outputs;
+    size = plan.inner;
+    inputs = {RowPart::kRow};
+    outputs = {RowPart::kOne};
+  }
+  void Run(const void *const *in, void *const *out, int64_t, int64_t count, void *) const override {
+    const T *from = static_cast<const T *>(in[0]);
+    for (int64_t i = 0; i < count; ++i) static_cast<T *>(out[0])[i] = make_(plan_, from + i * size);
+  }
+
+private:
+  ReducePlan plan_;
+  Make make_;
+};
+template <class T, class Make> std::unique_ptr<RowsLoop> momentRows(const ReducePlan &plan, Make make) {
+  if (!plan.isRowByRow()) return nullptr;
+  return std::make_unique<MomentRows<T, Make>>(plan, make);
+}
+
+template <class T> class VarKernel final : public BindingKernel, public RowsKernel {
+public:
+  Status MakeRows(const KernelContext &ctx, std::unique_ptr<RowsLoop> *loop) const override {
+    const ReducePlan plan = varPlan(&ctx, ctx.Desc("input").shape());
+    *loop = momentRows<T>(plan, [count = countOf(plan), divisor = divisorOf(&ctx, plan)](const auto &p, const T *row) {
+      const double mean = reduceRow(SumReducer<T>{}, p, row, 0.0) / count;
+      return finish<T>(reduceRow(SquaredDistanceReducer<T>{}, p, row, mean) / divisor);
+    });
+    return Status::ok();
+  }
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     const Tensor &in = ctx->In("input");
     const ReducePlan plan = varPlan(ctx, in.shape());
     const T *from = in.dptr<T>();
     T *to = ctx->Out("output").mut_dptr<T>();
     double *means = ctx->Tmp<double>();
-    const double count = static_cast<double>(plan.reduceCount);
-    // One element less for the unbiased estimate; of a single element it is NaN, as 0/0.
-    const double divisor = ctx->Attr<bool>("unbiased") ? std::max(0.0, count - 1) : count;
+    const double count = countOf(plan), divisor = divisorOf(ctx, plan);
     return bindTask([=](DeviceCtx *dev) {
       double *partials = means + plan.outputs;
       runReduce(dev, plan, SumReducer<T>{}, from, nullptr, partials,
@@ -76,14 +105,28 @@ public:
                 [&](int64_t o, double sum) { to[o] = finish<T>(sum / divisor); });
     });
   }
+
+private:
+  static double countOf(const ReducePlan &plan) { return static_cast<double>(plan.reduceCount); }
+  /// One element less for the unbiased estimate; of a single element it is NaN, as 0/0.
+  static double divisorOf(const OpContext *ctx, const ReducePlan &plan) {
+    return ctx->Attr<bool>("unbiased") ? std::max(0.0, countOf(plan) - 1) : countOf(plan);
+  }
 };
 size_t varTmpSize(InferContext *ctx) {
   const ReducePlan p = varPlan(ctx, ctx->In("input").shape());
   return static_cast<size_t>(p.outputs + p.partials()) * sizeof(double);
 }
 
-template <class T> class LogSumExpKernel final : public BindingKernel {
+template <class T> class LogSumExpKernel final : public BindingKernel, public RowsKernel {
 public:
+  Status MakeRows(const KernelContext &ctx, std::unique_ptr<RowsLoop> *loop) const override {
+    *loop = momentRows<T>(planOf(&ctx, ctx.Desc("input_tensor").shape()), [](const auto &p, const T *row) {
+      const double shift = shiftOf(reduceRow(MaxReducer<T>{}, p, row, 0.0));
+      return finish<T>(std::log(reduceRow(ExpSumReducer<T>{}, p, row, shift)) + shift);
+    });
+    return Status::ok();
+  }
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     using Max = MaxReducer<T>;
     const Tensor &in = ctx->In("input_tensor");
@@ -94,13 +137,16 @@ public:
     return bindTask([=](DeviceCtx *dev) {
       double *partials = shifts + plan.outputs;
       runReduce(dev, plan, Max{}, from, nullptr, reinterpret_cast<typename Max::Acc *>(partials),
-                [&](int64_t o, typename Max::Acc m) {
-                  // x - shift would be NaN at an infinite shift: exp(+-inf - 0) is right there.
-                  shifts[o] = std::isinf(static_cast<double>(m)) ? 0.0 : static_cast<double>(m);
-                });
+                [&](int64_t o, typename Max::Acc m) { shifts[o] = shiftOf(m); });
       runReduce(dev, plan, ExpSumReducer<T>{}, from, shifts, partials,
                 [&](int64_t o, double sum) { to[o] = finish<T>(std::log(sum) + shifts[o]); });
     });
+  }
+
+private:
+  /// x - shift would be NaN at an infinite shift: exp(+-inf - 0) is right there.
+  static double shiftOf(typename MaxReducer<T>::Acc top) {
+    return std::isinf(static_cast<double>(top)) ? 0.0 : static_cast<double>(top);
   }
 };
 size_t logSumExpTmpSize(InferContext *ctx) {

@@ -1,5 +1,7 @@
 // Gradient rule of dropout; dropout_grad and its rule.
 // SPDX-License-Identifier: Apache-2.0
+#include "opc/Elementwise.h"
+#include "opc/JoinableKernel.h"
 #include "support/CudaTask.h"
 #include "support/GradientSteps.h"
 #include "support/Operator.h"
@@ -28,23 +30,34 @@ Maybe<void> infer(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-template <class T> class DropoutGradKernel final : public BindingKernel {
+/// dx = dy * scale where the mask holds, else 0.
+template <class T>
+void keepRow(const void *const *in, uint32_t contiguous, const void *parameters, void *out, int64_t n) {
+  using F = ComputeType<T>;
+  const T *from = static_cast<const T *>(in[0]);
+  const bool *mask = static_cast<const bool *>(in[1]);
+  T *to = static_cast<T *>(out);
+  const F scale = *static_cast<const F *>(parameters);
+  const int64_t step = contiguous & 1u, maskStep = contiguous >> 1 & 1u;
+  for (int64_t i = 0; i < n; ++i) to[i] = T(mask[i * maskStep] ? static_cast<F>(from[i * step]) * scale : F(0));
+}
+
+template <class T> class DropoutGradKernel final : public BindingKernel, public JoinableKernel {
 public:
+  Status MakeLoop(const KernelContext &ctx, std::unique_ptr<RowLoop> *loop) const override {
+    const auto scale = static_cast<ComputeType<T>>(ctx.Attr<float>("scale"));
+    *loop = elementwise::makeLoop(2, sizeof(T), keepRow<T>, &scale, sizeof scale);
+    return Status::ok();
+  }
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     using F = ComputeType<T>;
-    const T *from = ctx->In("dy").dptr<T>();
-    const bool *mask = ctx->In("mask").dptr<bool>();
-    T *to = ctx->Out("dx").mut_dptr<T>();
     const F scale = static_cast<F>(ctx->Attr<float>("scale"));
+    if (!isOnGpu(ctx))
+      return elementwise::bind(ctx, {{"dy", sizeof(T)}, {"mask", 1}}, {"dx", sizeof(T)}, keepRow<T>, &scale,
+                               sizeof scale);
     const int64_t n = ctx->In("dy").shape().elem_cnt();
-    if (isOnGpu(ctx))
-      return bindLaunch(ctx, kernelOf("dropout_grad", GetDataType<T>::value), n, from, mask, to,
-                        static_cast<double>(scale), n);
-    return bindTask([=](DeviceCtx *dev) {
-      dev->parallelFor(n, 16384, [&](int64_t b, int64_t e) {
-        for (int64_t i = b; i < e; ++i) to[i] = T(mask[i] ? static_cast<F>(from[i]) * scale : F(0));
-      });
-    });
+    return bindLaunch(ctx, kernelOf("dropout_grad", GetDataType<T>::value), n, ctx->In("dy").dptr<T>(),
+                      ctx->In("mask").dptr<bool>(), ctx->Out("dx").mut_dptr<T>(), static_cast<double>(scale), n);
   }
 };
 

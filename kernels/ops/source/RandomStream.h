@@ -42,6 +42,10 @@ public:
   /// The words of this run.
   RandomBlocks next(uint64_t key, const RunPosition &at) {
     if (at.step < 0) return {key, run_++};
+    return of(key, at);
+  }
+  /// Those of a step.
+  static RandomBlocks of(uint64_t key, const RunPosition &at) {
     uint64_t z = at.seed * 0x9e3779b97f4a7c15u; // SplitMix64's finaliser: 0 for 0
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
