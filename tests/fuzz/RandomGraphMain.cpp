@@ -6,12 +6,15 @@
 // twice), and one thread. Kinds "any" and "gradients" must agree bit for bit: simplification removes and merges ops and
 // never computes in another way, and kernels do not depend on the number of threads. With fusion, a graph that the
 // phase has changed may differ by rounding: |a - b| <= tolerance * (1 + largest |b| of the tensor), and a tensor behind
-// a step function is not compared, because there a last bit decides between two values.
+// a step function is not compared, because there a last bit decides between two values. The reference has no machine
+// code; the others have what OPC_CODE_LEVEL says.
 // SPDX-License-Identifier: Apache-2.0
+#include "CodeOfRun.h"
 #include "FuzzTargets.h"
 #include "RandomGraph.h"
 
 #include "Pipeline.h"
+#include "RegionCode.h"
 #include "SessionCalls.h"
 
 #include <algorithm>
@@ -92,6 +95,11 @@ Ran compileAndRun(const RandomGraph &graph, const std::string &text, CompileOpti
   return r;
 }
 
+Ran runWithoutCode(const RandomGraph &graph, const std::string &text, CompileOptions options, uint64_t seed) {
+  const WithoutRegionCode none;
+  return compileAndRun(graph, text, std::move(options), 1, seed);
+}
+
 /// "" when equal. `tolerance` 0: bit for bit, any NaN equal to any NaN.
 std::string difference(const HostTensor &a, const HostTensor &b, double tolerance) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape()) return "another type or shape";
@@ -127,7 +135,7 @@ struct Counters {
 std::string compareForward(const RandomGraph &graph, uint64_t seed, Counters *counters) {
   CompileOptions plain;
   plain.simplify = plain.fuse = false;
-  const Ran reference = compileAndRun(graph, graph.text(true), plain, 1, seed);
+  const Ran reference = runWithoutCode(graph, graph.text(true), plain, seed);
   if (!reference.compiled) return "the graph does not compile: " + reference.error;
   if (!reference.loaded) return "the plan does not load: " + reference.error;
   for (const bool fuse : {false, true}) {
@@ -180,7 +188,7 @@ std::string compareGradients(const RandomGraph &graph, uint64_t seed, Counters *
   plain.simplify = plain.fuse = false;
   optimised.fuse = false;
   plain.gradient = optimised.gradient = request;
-  const Ran reference = compileAndRun(graph, graph.text(false), plain, 1, seed);
+  const Ran reference = runWithoutCode(graph, graph.text(false), plain, seed);
   // A loss behind a step function, or one that reads integers only, has no gradient: the compiler must say so.
   // A rule may say that it has no second derivative.
   if (reference.error.find("derivatives") != std::string::npos &&
@@ -234,6 +242,7 @@ int main(int argc, char **argv) {
   if (options.differentiable) options.maxOps = 12;
   if (print) return std::printf("%s", makeRandomGraph(test::registry(), print, options).text(false).c_str()), 0;
 
+  const test::CodeOfRun code;
   Counters counters;
   int failures = 0;
   const auto start = std::chrono::steady_clock::now();
@@ -254,5 +263,5 @@ int main(int argc, char **argv) {
       "(no gradient, or a kernel refused the values); %d failures\n",
       kind.c_str(), counters.graphs, counters.ops, counters.compared, counters.gradients, counters.fused,
       counters.refused, failures);
-  return failures ? 1 : 0;
+  return code.report() && failures == 0 ? 0 : 1;
 }

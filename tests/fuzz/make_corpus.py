@@ -32,6 +32,21 @@ op { name: "a" user_conf { op_type_name: "square" input { key: "x" value { s: "x
 op { name: "b" user_conf { op_type_name: "negative" input { key: "x" value { s: "a/y_0" } } } }
 op { name: "y" output_conf { in: "b/y_0" out: "out" } }
 """
+# Regions by rows and by columns: a softmax between elementwise ops, and the gradient of a bias beside what makes its rows.
+ROWS = """op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 6 dim: 5 } data_type: kFloat } } }
+op { name: "a" user_conf { op_type_name: "square" input { key: "x" value { s: "x/out" } } } }
+op { name: "b" user_conf { op_type_name: "softmax" input { key: "in" value { s: "a/y_0" } } } }
+op { name: "c" user_conf { op_type_name: "negative" input { key: "x" value { s: "b/out_0" } } } }
+op { name: "y" output_conf { in: "c/y_0" out: "out" } }
+"""
+COLUMNS = """op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 6 dim: 5 } data_type: kFloat } } }
+op { name: "a" user_conf { op_type_name: "square" input { key: "x" value { s: "x/out" } } } }
+op { name: "b" user_conf { op_type_name: "dropout" input { key: "in" value { s: "a/y_0" } } attr { key: "rate" value { at_float: 0.5 } } } }
+op { name: "c" user_conf { op_type_name: "reduce_sum" input { key: "input_tensor" value { s: "b/out_0" } }
+  attr { key: "axis" value { at_list_int32 { val: 0 } } } attr { key: "keepdims" value { at_bool: false } } } }
+op { name: "y" output_conf { in: "b/out_0" out: "out" } }
+op { name: "z" output_conf { in: "c/output_tensor_0" out: "out" } }
+"""
 
 
 def graph_text(instance):
@@ -281,11 +296,14 @@ def main(argv):
             plan = compiled(os.path.join(ROOT, next(g for g in GRAPHS if name + "." in g)), "--shape", shape)
             if plan is not None:
                 write("plan", name + "-sizes", plan[PLAN_HEADER:])
-        with open(os.path.join(scratch, "native.pbtxt"), "w", encoding="utf-8") as f: # machine code, which no target runs
-            f.write(NATIVE)
-        plan = compiled(f.name, "--native=v3")
-        if plan is not None:
-            write("plan", "native", plan[PLAN_HEADER:])
+        # The machine code is run by no target.
+        for name, text, arguments in (("native", NATIVE, ["--native=v3"]), ("rows", ROWS, []), ("columns", COLUMNS, [])):
+            with open(os.path.join(scratch, name + ".pbtxt"), "w", encoding="utf-8") as f:
+                f.write(text)
+            plan = compiled(f.name, *arguments)
+            if plan is None:
+                sys.exit(f"{name}: no plan")
+            write("plan", name, plan[PLAN_HEADER:])
     for target, count in sorted(counts.items()):
         print(f"{target}: {count} seeds")
     return 0
