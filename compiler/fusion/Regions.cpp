@@ -47,10 +47,119 @@ bool hasPair(const LoopGraph &g) {
   return false;
 }
 
-class RegionFormer {
+/// Groups of ops in an order of execution, each named by its leader.
+class OpGroups {
+protected:
+  OpGroups(Block &block, const Registry &registry, DeviceType device)
+      : block_(block), g_(block, registry, device), groupKeys_(g_.keys) {}
+
+  const std::vector<uint32_t> &membersOf(uint32_t leader) const { return joins_[groups_[leader]].members; }
+
+  uint32_t leaderAt(uint32_t op) const { return op == LoopGraph::kOutside ? kGone : leader_[op]; }
+  uint32_t leaderOf(Operation *op) const {
+    auto it = indexOf_.find(op);
+    return it == indexOf_.end() ? kGone : leader_[it->second];
+  }
+
+  /// Bytes of the activations among `in` that nobody but these ops reads: what ends when they have run.
+  int64_t dying(const ValueSet &in, llvm::function_ref<bool(Operation *)> inside) const {
+    int64_t bytes = 0;
+    for (Value v : in)
+      if (indexOf_.count(v.getDefiningOp()) && llvm::all_of(v.getUsers(), inside)) bytes += ir::bytesOf(v);
+    return bytes;
+  }
+  /// Bytes of the activations among `in` that nobody else reads after position `at`: what lives longer if these ops run
+  /// there.
+  int64_t kept(const ValueSet &in, llvm::function_ref<bool(Operation *)> inside, size_t at) const {
+    int64_t bytes = 0;
+    for (Value v : in) {
+      auto isLater = [&](Operation *user) {
+        auto it = indexOf_.find(user);
+        return !inside(user) && (it == indexOf_.end() || position_[leader_[it->second]] > at);
+      };
+      if (indexOf_.count(v.getDefiningOp()) && llvm::none_of(v.getUsers(), isLater)) bytes += ir::bytesOf(v);
+    }
+    return bytes;
+  }
+  /// Whether no more memory is alive between the two than before: where `a` waits for what `b` needs besides, and where
+  /// `b` runs before what reads `a`.
+  bool keepsMemory(uint32_t a, uint32_t b, bool waits, bool hastens) const {
+    const auto tensors = [&](uint32_t group, ValueSet *in, ValueSet *out) {
+      g_.tensors(membersOf(group), [&](uint32_t op) { return leaderAt(op) == group; }, in, out);
+    };
+    if (waits) {
+      ValueSet in, out;
+      tensors(a, &in, &out);
+      const auto inA = [&](Operation *op) { return leaderOf(op) == a; };
+      if (kept(in, inA, position_[b]) > bytesOf(out)) return false;
+    }
+    if (hastens) {
+      ValueSet in, out;
+      tensors(b, &in, &out);
+      const auto inB = [&](Operation *op) { return leaderOf(op) == b; };
+      if (dying(in, inB) < bytesOf(out)) return false;
+    }
+    return true;
+  }
+
+  void accept(uint32_t a, uint32_t b, std::vector<uint32_t> members, size_t from, size_t to,
+              const std::vector<uint32_t> &ahead, const std::vector<uint32_t> &after) {
+    for (uint32_t m : members) leader_[m] = b;
+    joins_.push_back({std::move(members), static_cast<int32_t>(groups_[a]), static_cast<int32_t>(groups_[b])});
+    groups_[b] = static_cast<uint32_t>(joins_.size() - 1);
+    std::vector<uint32_t> order = ahead;
+    order.push_back(b);
+    order.insert(order.end(), after.begin(), after.end());
+    size_t at = to + 1; // what is gone leaves its place at the front
+    for (uint32_t g : llvm::reverse(order)) {
+      sequence_[--at] = g;
+      position_[g] = at;
+    }
+    while (at > from) sequence_[--at] = kGone;
+  }
+
+  std::vector<uint32_t> regionsInOrder() const {
+    std::vector<uint32_t> regions;
+    for (uint32_t leader : sequence_)
+      if (leader != kGone) regions.push_back(groups_[leader]);
+    return regions;
+  }
+  /// Makes the groups those of `regions`, which follow each other in an order of execution.
+  void restart(const std::vector<uint32_t> &regions) {
+    sequence_.clear();
+    for (uint32_t r : regions) {
+      const uint32_t leader = joins_[r].members.back();
+      position_[leader] = sequence_.size();
+      sequence_.push_back(leader);
+      groups_[leader] = r;
+      groupKeys_[leader] = keyOf(r);
+      for (uint32_t m : joins_[r].members) leader_[m] = leader;
+    }
+    sequence_.resize(ops_.size(), kGone);
+  }
+  LoopKey keyOf(uint32_t join) const {
+    const RegionJoin &j = joins_[join];
+    return j.first < 0 ? keys_[j.members[0]]
+                       : together(keyOf(static_cast<uint32_t>(j.first)), keyOf(static_cast<uint32_t>(j.second)));
+  }
+  static constexpr uint32_t kGone = UINT32_MAX;
+  Block &block_;
+  LoopGraph g_;
+  const std::vector<Operation *> &ops_ = g_.ops;
+  const llvm::DenseMap<Operation *, uint32_t> &indexOf_ = g_.indexOf;
+  const std::vector<LoopKey> &keys_ = g_.keys;
+  std::vector<LoopKey> groupKeys_; // by leader
+  std::vector<RegionJoin> joins_;  // the ops, then what was joined of them
+  std::vector<uint32_t> leader_;   // by op: the leader of its group
+  std::vector<uint32_t> groups_;   // by leader: its join
+  std::vector<uint32_t> sequence_; // leaders in an order of execution
+  std::vector<size_t> position_;   // by leader
+};
+
+class RegionFormer : OpGroups {
 public:
   RegionFormer(ModuleOp module, const Registry &registry, DeviceType device, FusionFacts *facts)
-      : block_(graphBlock(module)), g_(block_, registry, device), facts_(facts), groupKeys_(g_.keys) {}
+      : OpGroups(graphBlock(module), registry, device), facts_(facts) {}
 
   LogicalResult run() {
     std::vector<uint32_t> regions;
@@ -119,10 +228,52 @@ private:
               [&](uint32_t a, uint32_t b) { return position_[leader_[a]] > position_[leader_[b]]; });
     for (uint32_t p : producers)
       if (leader_[p] != leader_[op]) {
-        if (const Refusal why = tryJoin(leader_[p], leader_[op]))
+        if (const Refusal why = tryJoin(leader_[p], leader_[op])) {
           refused_[{p, op}] = *why;
-        else if (g_.isMove(p))
+          if (g_.isMove(p) && !joinReaders(p, op)) leftMoves_ = true;
+        } else if (g_.isMove(p)) {
           joinBehind(p);
+        }
+      }
+    if (leftMoves_) joinLeft(op);
+  }
+  /// An op that moves elements for several others, of which `op` is the last: they are joined, and it with them. No
+  /// join of two of them alone would do, as its result would have to be written for the others.
+  bool joinReaders(uint32_t move, uint32_t op) {
+    const Value moved = ops_[move]->getResult(0);
+    const auto mayBe = [&](Operation *user) {
+      const auto it = indexOf_.find(user);
+      return it != indexOf_.end() && keys_[it->second] && it->second <= op;
+    };
+    if (moved.hasOneUse() || !llvm::all_of(moved.getUsers(), mayBe)) return false;
+    if ((spent_ += ops_.size()) > kSecondBudget) return false;
+    const auto before = std::tuple(groupKeys_, leader_, groups_, sequence_, position_);
+    const size_t joins = joins_.size();
+    const bool areJoined = llvm::all_of(moved.getUsers(), [&](Operation *user) {
+      const uint32_t leader = leaderOf(user);
+      return leader == leader_[op] || !tryJoin(leader, leader_[op]);
+    });
+    if (!areJoined || tryJoin(leader_[move], leader_[op])) {
+      std::tie(groupKeys_, leader_, groups_, sequence_, position_) = before;
+      joins_.resize(joins);
+      return false;
+    }
+    for (Operation *user : moved.getUsers()) refused_.erase({move, indexOf_.lookup(user)});
+    joinBehind(move);
+    return true;
+  }
+  /// Ops that move elements for several others, which were in different groups when each was looked at and are in that
+  /// of `op` now.
+  void joinLeft(uint32_t op) {
+    const std::vector<uint32_t> members = membersOf(leader_[op]);
+    for (uint32_t m : members)
+      for (Value v : ops_[m]->getOperands()) {
+        const auto p = g_.loopThatMakes(v);
+        if (!p || !g_.isMove(*p) || leader_[*p] == leader_[op]) continue;
+        const auto isHere = [&](Operation *user) { return leaderOf(user) == leader_[op]; };
+        if (!llvm::all_of(v.getUsers(), isHere) || tryJoin(leader_[*p], leader_[op])) continue;
+        for (Operation *user : v.getUsers()) refused_.erase({*p, indexOf_.lookup(user)});
+        joinBehind(*p);
       }
   }
   /// An op that moves elements has come into a group that computes something of them: now those that it reads may.
@@ -139,34 +290,6 @@ private:
     }
   }
 
-  const std::vector<uint32_t> &membersOf(uint32_t leader) const { return joins_[groups_[leader]].members; }
-
-  uint32_t leaderAt(uint32_t op) const { return op == LoopGraph::kOutside ? kGone : leader_[op]; }
-  uint32_t leaderOf(Operation *op) const {
-    auto it = indexOf_.find(op);
-    return it == indexOf_.end() ? kGone : leader_[it->second];
-  }
-
-  /// Bytes of the activations among `in` that nobody but these ops reads: what ends when they have run.
-  int64_t dying(const ValueSet &in, llvm::function_ref<bool(Operation *)> inside) const {
-    int64_t bytes = 0;
-    for (Value v : in)
-      if (indexOf_.count(v.getDefiningOp()) && llvm::all_of(v.getUsers(), inside)) bytes += ir::bytesOf(v);
-    return bytes;
-  }
-  /// Bytes of the activations among `in` that nobody else reads after position `at`: what lives longer if these ops run
-  /// there.
-  int64_t kept(const ValueSet &in, llvm::function_ref<bool(Operation *)> inside, size_t at) const {
-    int64_t bytes = 0;
-    for (Value v : in) {
-      auto isLater = [&](Operation *user) {
-        auto it = indexOf_.find(user);
-        return !inside(user) && (it == indexOf_.end() || position_[leader_[it->second]] > at);
-      };
-      if (indexOf_.count(v.getDefiningOp()) && llvm::none_of(v.getUsers(), isLater)) bytes += ir::bytesOf(v);
-    }
-    return bytes;
-  }
   /// Group `a` makes what group `b` reads. Nothing when they are joined.
   Refusal tryJoin(uint32_t a, uint32_t b) {
     const size_t from = position_[a], to = position_[b];
@@ -222,49 +345,6 @@ private:
     return std::nullopt;
   }
 
-  /// Whether no more memory is alive between the two than before: where `a` waits for what `b` needs besides, and where
-  /// `b` runs before what reads `a`.
-  bool keepsMemory(uint32_t a, uint32_t b, bool waits, bool hastens) const {
-    const auto tensors = [&](uint32_t group, ValueSet *in, ValueSet *out) {
-      g_.tensors(membersOf(group), [&](uint32_t op) { return leaderAt(op) == group; }, in, out);
-    };
-    if (waits) {
-      ValueSet in, out;
-      tensors(a, &in, &out);
-      const auto inA = [&](Operation *op) { return leaderOf(op) == a; };
-      if (kept(in, inA, position_[b]) > bytesOf(out)) return false;
-    }
-    if (hastens) {
-      ValueSet in, out;
-      tensors(b, &in, &out);
-      const auto inB = [&](Operation *op) { return leaderOf(op) == b; };
-      if (dying(in, inB) < bytesOf(out)) return false;
-    }
-    return true;
-  }
-
-  void accept(uint32_t a, uint32_t b, std::vector<uint32_t> members, size_t from, size_t to,
-              const std::vector<uint32_t> &ahead, const std::vector<uint32_t> &after) {
-    for (uint32_t m : members) leader_[m] = b;
-    joins_.push_back({std::move(members), static_cast<int32_t>(groups_[a]), static_cast<int32_t>(groups_[b])});
-    groups_[b] = static_cast<uint32_t>(joins_.size() - 1);
-    std::vector<uint32_t> order = ahead;
-    order.push_back(b);
-    order.insert(order.end(), after.begin(), after.end());
-    size_t at = to + 1; // what is gone leaves its place at the front
-    for (uint32_t g : llvm::reverse(order)) {
-      sequence_[--at] = g;
-      position_[g] = at;
-    }
-    while (at > from) sequence_[--at] = kGone;
-  }
-
-  std::vector<uint32_t> regionsInOrder() const {
-    std::vector<uint32_t> regions;
-    for (uint32_t leader : sequence_)
-      if (leader != kGone) regions.push_back(groups_[leader]);
-    return regions;
-  }
   bool ownOrderFits() const {
     return llvm::all_of(orders_, [](const OpOrder &o) { return o.first < o.second; });
   }
@@ -303,43 +383,15 @@ private:
       }
     return found;
   }
-  /// Makes the groups those of `regions`, which follow each other in an order of execution.
-  void restart(const std::vector<uint32_t> &regions) {
-    sequence_.clear();
-    for (uint32_t r : regions) {
-      const uint32_t leader = joins_[r].members.back();
-      position_[leader] = sequence_.size();
-      sequence_.push_back(leader);
-      groups_[leader] = r;
-      groupKeys_[leader] = keyOf(r);
-      for (uint32_t m : joins_[r].members) leader_[m] = leader;
-    }
-    sequence_.resize(ops_.size(), kGone);
-  }
-  LoopKey keyOf(uint32_t join) const {
-    const RegionJoin &j = joins_[join];
-    return j.first < 0 ? keys_[j.members[0]]
-                       : together(keyOf(static_cast<uint32_t>(j.first)), keyOf(static_cast<uint32_t>(j.second)));
-  }
-  static constexpr uint32_t kGone = UINT32_MAX;
-  Block &block_;
-  LoopGraph g_;
-  const std::vector<Operation *> &ops_ = g_.ops;
-  const llvm::DenseMap<Operation *, uint32_t> &indexOf_ = g_.indexOf;
-  const std::vector<LoopKey> &keys_ = g_.keys;
   FusionFacts *const facts_;                                      // null: nobody asks
-  std::vector<LoopKey> groupKeys_;                                // by leader
   std::vector<OpOrder> orders_;                                   // edges beside those of the data
   std::vector<std::vector<uint32_t>> before_;                     // by op: ops that must run before it
   std::vector<size_t> rank_;                                      // by op: its place in an order of execution
-  std::vector<RegionJoin> joins_;                                 // the ops, then what was joined of them
   TaskGraph graph_;                                               // the ops
   std::optional<JoinedTasks> joined_;                             // their regions
   bool exact_ = false;                                            // the peak is looked at for each join
-  std::vector<uint32_t> leader_;                                  // by op: the leader of its group
-  std::vector<uint32_t> groups_;                                  // by leader: its join
-  std::vector<uint32_t> sequence_;                                // leaders in an order of execution
-  std::vector<size_t> position_;                                  // by leader
+  bool leftMoves_ = false;                                        // some that move elements were not joined
+  size_t spent_ = 0;                                              // tasks that were looked at for those
   std::map<std::pair<uint32_t, uint32_t>, FusionReason> refused_; // producer and reader: why they were not joined
 };
 
