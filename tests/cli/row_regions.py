@@ -385,6 +385,29 @@ class RowRegions(RegionCase):
                     if np.prod(shape) > 1000:
                         self.assertAlmostEqual(masks[0][0].mean(), 0.75, delta=0.05)
 
+    def test_tensors_inside(self):
+        """Traps and ends at a tensor that a region does not write: its name, its place, and the numbers of numpy."""
+        g = RowGraph()
+        x = g.input((3, 4), "f32")
+        g.output("y", g.unary("abs", g.op("log", [("x", g.unary("relu", g.softmax(x)))], "y", x[1], x[2])))
+        self.write(g, np.random.default_rng(0))
+        self.assertEqual([r["ops"] for r in self.fusion()["regions"]], [["op1", "op2", "op3", "op4"]])
+        given = np.arange(12, dtype=np.float32).reshape(3, 4) / 4
+        given[1] = [0, 200, 0, 200]  # two probabilities are 0
+        np.savez(self.path("in.npz"), in0=given)
+        shifted = np.exp(given.astype(np.float64) - given.max(1, keepdims=True))
+        with np.errstate(divide="ignore"):
+            want = np.log((shifted / shifted.sum(1, keepdims=True)).astype(np.float32))
+        for level in ("none", "v3"):
+            for until in ("op3/y_0", "op3"):
+                self.outputs("--until", until, level=level)
+                with np.load(self.path("out.npz")) as z:
+                    np.testing.assert_allclose(z[z.files[0]], want, rtol=1e-5, atol=1e-6)
+            said = self.opc("run", "g.pbtxt", "--inputs", "in.npz", "--trap", "inf", "--print", "none", code=5, level=level).stderr
+            self.assertIn("op3/y_0[1, 0] is -inf; 2 of 12 values of f32[3,4] are trapped", said)
+            self.assertIn("running op op3 at g.pbtxt:4", said)
+            shutil.rmtree(self.path("opc-trap-op3"))
+
     def test_what_fusion_says(self):
         g = RowGraph()
         x = g.input((32, 64), "f32")
