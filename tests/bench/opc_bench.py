@@ -37,6 +37,10 @@ def rows():
     row = json.loads(done.stdout)["rows"][0]
     require("a measured row", done.returncode == 0 and row["name"] == "kernel/matmul_64_t1" and row["value"] > 0)
     require("its reference and ratio", row["reference_name"] == "oneDNN" and abs(row["ratio"] - row["value"] / row["reference"]) < 1e-9)
+    row = json.loads(run(["--filter", "error/exp", "--json"]).stdout)["rows"][0]
+    # As the sweep has it: tests/conformance/ulp_bounds.json.
+    require("the error of a function, and oneDNN's", row["unit"] == "ulp" and 0.5 <= row["value"] <= 1.5 and row["reference_name"] == "oneDNN" and row["reference"] > 0.5)
+    require("error/erf in the list, and what compiling costs", {"error/erf", "codegen/50_regions", "memory/chain_0_of_3_t1_unfused"} <= set(names))
     require("a filter that matches nothing is a slip", run(["--filter", "nothing"]).returncode == 2)
 
 

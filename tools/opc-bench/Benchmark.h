@@ -32,6 +32,8 @@ std::vector<Benchmark> startUp();
 std::vector<Benchmark> libraryKernels();
 std::vector<Benchmark> memoryBound();
 std::vector<Benchmark> plannerTime();
+std::vector<Benchmark> functionErrors();
+std::vector<Benchmark> codeCompileTime();
 
 /// A graph through compiler and session, and a peer that `makePeer` makes, by turns; each counts with its fastest run:
 /// on a busy machine both have quiet moments, and only those compare. Inputs are of f32. Microseconds; empty, with what
@@ -43,6 +45,8 @@ double secondsOf(const std::function<void()> &f, int runs);
 /// f(begin, end) on as many threads as there are parts of [0, n).
 void inParallel(int threads, int64_t n, const std::function<void(int64_t begin, int64_t end)> &f);
 
+/// Of this process so far. The compiler has one thread, and what else runs beside it does not count.
+double processorSeconds();
 /// Median of `repeats` timings of f, in seconds.
 double medianSeconds(int repeats, const std::function<void()> &f);
 

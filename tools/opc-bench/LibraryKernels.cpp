@@ -193,16 +193,17 @@ std::vector<Row> attention(int64_t heads, int64_t length, int64_t width, bool fu
   });
 }
 
-/// An elementwise function beside oneDNN's.
+/// An elementwise function beside oneDNN's; beside another one of oneDNN's where that has none, as `peer` says.
 struct Function {
   const char *op, *in, *out;
   dnnl::algorithm algorithm;
+  const char *peer = "oneDNN";
 };
 
 std::vector<Row> elementwise(const Function &f, int64_t count, int threads, const std::string &name) {
   const std::string graph =
       input("x", {count}) + op("f", f.op, {{f.in, "x/out"}}, f.out) + output(std::string("f/") + f.out + "_0");
-  return compareDirect(name, graph, threads, "oneDNN", [&](Direct &d) {
+  return compareDirect(name, graph, threads, f.peer, [&](Direct &d) {
     const memory::desc x({count}, kF32, Tag::a);
     const dnnl::eltwise_forward::primitive_desc pd({dnnl::prop_kind::forward_inference, f.algorithm, x, 0.0f, 0.0f},
                                                    dnnlAttributes(), dnnlEngine());
@@ -412,6 +413,7 @@ std::vector<Benchmark> libraryKernels() {
                                        {"tanh", "x", "y", dnnl::algorithm::eltwise_tanh},
                                        {"sigmoid", "x", "y", dnnl::algorithm::eltwise_logistic},
                                        {"gelu", "in", "out", dnnl::algorithm::eltwise_gelu_erf},
+                                       {"erf", "x", "y", dnnl::algorithm::eltwise_gelu_erf, "its gelu"},
                                        {"fast_gelu", "in", "out", dnnl::algorithm::eltwise_gelu_tanh}};
   for (const Function &f : functions)
     for (const auto &[suffix, count] : {std::pair<const char *, int64_t>{"64K", 1 << 16}, {"16M", 1 << 24}})

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +20,12 @@ double medianSeconds(int repeats, const std::function<void()> &f) {
   }
   std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
   return times[static_cast<size_t>(repeats / 2)];
+}
+
+double processorSeconds() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
 ChildResult inChild(const std::function<double()> &f) {

@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Benchmark.h"
 #include "Graphs.h"
+#include "Session.h"
 #include "TextParts.h"
 
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 
 namespace opc::bench {
@@ -174,6 +176,28 @@ Chain randomChain(unsigned seed, int ops) {
   return c;
 }
 
+/// The graph beside itself with a task for every op.
+std::vector<Row> besideUnfused(const std::string &graph, int threads, const std::string &name) {
+  struct Peer {
+    Registry registry = linkedRegistry();
+    std::optional<Session> session;
+  };
+  return compare(
+      name, graph, threads, "unfused",
+      [&]() -> std::function<void()> {
+        auto peer = std::make_shared<Peer>();
+        SessionOptions options;
+        options.threads = threads;
+        auto session = Session::load(planOf(peer->registry, name, graph, /*regions=*/false), peer->registry, options);
+        if (!session) return [] {};
+        for (const PortInfo &p : session->interface().inputs) // a run wants them given
+          std::fill_n(static_cast<float *>(session->inputData(p.name)), p.desc.shape().elem_cnt(), 0.1f);
+        peer->session.emplace(std::move(*session));
+        return [peer] { (void)peer->session->run(); };
+      },
+      3);
+}
+
 /// The chain beside the larger of two limits: a loop over as many streams of as many bytes, and what its ops take in
 /// the cache, one after the other.
 std::vector<Row> chain(unsigned seed, int ops, int threads, const std::string &name) {
@@ -224,6 +248,8 @@ std::vector<Row> chain(unsigned seed, int ops, int threads, const std::string &n
     rows[0].reference = inCache;
     rows[0].referenceName = "in cache";
   }
+  const std::vector<Row> unfused = besideUnfused(c.graph, threads, name + "_unfused");
+  rows.insert(rows.end(), unfused.begin(), unfused.end());
   return rows;
 }
 
@@ -241,7 +267,10 @@ std::vector<Benchmark> memoryBound() {
   add("adam_encoder", [](int t, const std::string &row) { return adam(encoder(), t, row); });
   for (unsigned seed = 0; seed < 10; ++seed) {
     const int ops = 3 + static_cast<int>(seed) * 3;
-    add(concat("chain_", seed, "_of_", ops), [=](int t, const std::string &row) { return chain(seed, ops, t, row); });
+    for (int threads : {1, 2}) {
+      const std::string row = concat("memory/chain_", seed, "_of_", ops, "_t", threads);
+      list.push_back({{row, row + "_unfused"}, [=] { return chain(seed, ops, threads, row); }});
+    }
   }
   return list;
 }
