@@ -3,6 +3,7 @@
 #include "KernelImages.h"
 
 #include <algorithm>
+#include <set>
 #include <zlib.h>
 
 namespace opc::cuda {
@@ -36,16 +37,35 @@ std::string kernelWithPrefix(const std::string &prefix) {
   return found && std::string_view(found->name).substr(0, prefix.size()) == prefix ? found->name : "";
 }
 
-Result<std::string> imageText(int image) {
-  const detail::KernelImage &i = kImages[image];
-  std::string text(i.bytes, '\0');
-  uLongf bytes = i.bytes;
-  const int r = uncompress(reinterpret_cast<Bytef *>(text.data()), &bytes, detail::kImageData + i.offset,
-                           static_cast<uLong>(i.packedBytes));
-  if (r != Z_OK || bytes != i.bytes)
-    return Status(StatusCode::kInternal, "OPC0901",
-                  "module " + std::to_string(image) + " of the device code is damaged");
+Result<std::string> detail::unpack(const unsigned char *data, const KernelImage &place, const std::string &what) {
+  std::string text(place.bytes, '\0');
+  uLongf bytes = place.bytes;
+  const int r = uncompress(reinterpret_cast<Bytef *>(text.data()), &bytes, data + place.offset,
+                           static_cast<uLong>(place.packedBytes));
+  if (r != Z_OK || bytes != place.bytes)
+    return Status(StatusCode::kInternal, "OPC0901", what + " of the device code is damaged");
   return text;
+}
+
+Result<std::string> imageText(int image) {
+  return detail::unpack(detail::kImageData, kImages[image], "module " + std::to_string(image));
+}
+
+Result<std::string> imageCode(int image, int capability) {
+  const detail::KernelCode *best = nullptr;
+  for (const detail::KernelCode *c = detail::kCode, *end = c + detail::kCodeCount; c != end; ++c)
+    if (c->image == image && c->capability / 10 == capability / 10 && c->capability <= capability &&
+        (!best || c->capability > best->capability))
+      best = c;
+  if (!best) return std::string();
+  return detail::unpack(detail::kImageData, best->place,
+                        "module " + std::to_string(image) + " for sm_" + std::to_string(best->capability));
+}
+
+std::vector<int> codeCapabilities() {
+  std::set<int> found;
+  for (int i = 0; i < detail::kCodeCount; ++i) found.insert(detail::kCode[i].capability);
+  return {found.begin(), found.end()};
 }
 
 std::vector<std::string_view> kernelNames() {

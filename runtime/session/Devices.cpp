@@ -50,4 +50,10 @@ GpuReport inspectGpus(bool isSimulated) {
 
 size_t deviceKernelCount() { return cuda::kernelNames().size(); }
 
+std::vector<std::string> deviceCode() {
+  std::vector<std::string> texts;
+  for (const int c : cuda::codeCapabilities()) texts.push_back(std::to_string(c / 10) + "." + std::to_string(c % 10));
+  return texts;
+}
+
 } // namespace opc

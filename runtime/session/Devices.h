@@ -31,5 +31,7 @@ struct GpuReport {
 GpuReport inspectGpus(bool isSimulated);
 /// How many kernels the device code of this build has; 0 where nvcc was not found.
 size_t deviceKernelCount();
+/// The compute capabilities that it has machine code for, "8.0"; GPUs' drivers compile the PTX for others.
+std::vector<std::string> deviceCode();
 
 } // namespace opc

@@ -250,6 +250,30 @@ class OnGpu(unittest.TestCase):
         self.assertIn(f"the plan {self.path('g.plan')} is for sim", done.stderr)
         self.assertIn("compile the graph for cpu", done.stderr)
 
+    def test_machine_code_that_a_driver_refuses(self):
+        """The simulator runs PTX alone. It is offered cubins with OPC_CUDA_CUBINS=1, once, and gets the PTX that they were made of."""
+        code = doctor()["device_code"]
+        self.assertEqual(sorted(code, key=float), code)
+        with open(self.path("g.pbtxt"), "w") as f:
+            f.write(chain(RELU, ("softmax", "in", "out", "")))
+        call = ["run", self.path("g.pbtxt"), "--fill", "rand", "--device", "sim", "--no-fuse"]
+
+        def run(cubins, sim=""):
+            environment = dict(os.environ, CUDA_SIM=",".join(filter(None, ["report=" + self.path("report.json"), sim])), OPC_CUDA_CUBINS=cubins)
+            done = subprocess.run([os.path.join(BIN, "opc"), *call], capture_output=True, text=True, timeout=300, env=environment)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(self.path("report.json"), encoding="utf-8") as f:
+                return done, json.load(f)["calls"]["cuModuleLoadData"]
+
+        want, loads = run("0")
+        self.assertEqual(run("")[1], loads)
+        refused = "a cubin is machine code of a GPU; only PTX can run here"
+        for sim in ("", "fail=cuModuleLoadData:1:200", "cc=75", "cc=89"):
+            done, tried = run("1", sim)
+            fits = any(c.split(".")[0] == ("8" if sim != "cc=75" else "7") for c in code)
+            self.assertEqual((done.stdout, tried), (want.stdout, loads + fits), sim)
+            self.assertEqual(done.stderr.count(refused), int(fits and "fail" not in sim), done.stderr)
+
     def test_comparing_plans(self):
         """bench and debug first-diff run plans where they say."""
         with open(self.path("g.pbtxt"), "w") as f:

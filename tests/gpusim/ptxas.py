@@ -1,11 +1,15 @@
 # What ptxas makes of the PTX that ships: no spills, and registers for whole blocks of each kernel's launch bounds.
 # SPDX-License-Identifier: Apache-2.0
-"""usage: ptxas.py [--list] [ARCH...]      needs ptxas (beside nvcc); ARCH is 75, 80, 86, 89 or 90 (75 and 90 without any)
+"""usage: ptxas.py [--list] [ARCH...]      needs ptxas (beside nvcc); ARCH is 75, 80, 86, 89 or 90
+(without any: 75, 90 and those of the build's cubins)
 
-Each kernel of the build's device code is assembled; what ptxas said of a file is kept in the build folder, by its text.
+What ptxas said when the build made cubins is read. For other targets each kernel of the build's device code is assembled; what ptxas said
+of a file is kept in the build folder, by its text.
 tests/gpusim/spills.txt has kernels that may spill, with the reason; the list may only shrink: one that does not spill fails, too.
 """
+import functools
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -15,7 +19,7 @@ import tempfile
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-from device_code import BUILD, SOURCE, modules
+from device_code import BUILD, OPC, SOURCE, modules
 
 LISTED = os.path.join(SOURCE, "tests", "gpusim", "spills.txt")
 # CUDA's programming guide, technical specifications per compute capability: 32-bit registers of a multiprocessor, and of a thread.
@@ -32,6 +36,13 @@ def find_ptxas():
     return beside if os.path.exists(beside) else shutil.which("ptxas")
 
 
+@functools.cache
+def built_for():
+    """The targets of the build's cubins."""
+    code = json.loads(subprocess.run([OPC, "doctor", "--json"], capture_output=True, text=True).stdout)["device_code"]
+    return {target.replace(".", "") for target in code}
+
+
 def threads(path):
     """{kernel: the most threads of a block, by its .maxntid}"""
     with open(path, encoding="utf-8") as f:
@@ -44,6 +55,9 @@ def threads(path):
 
 def assembled(ptxas, path, arch):
     """{kernel: (bytes spilled, registers)}"""
+    built = os.path.splitext(path)[0] + f".sm_{arch}.cubin.log"
+    if arch in built_for() and os.path.exists(built):
+        return said(built)
     with open(path, "rb") as f:
         key = hashlib.sha256(f.read() + f"{ptxas} {os.path.getmtime(ptxas)} {arch}".encode()).hexdigest()
     kept = os.path.join(BUILD, "Testing", "ptxas", key)
@@ -55,7 +69,11 @@ def assembled(ptxas, path, arch):
         with open(kept + f".{os.getpid()}", "w", encoding="utf-8") as f:
             f.write(done.stdout + done.stderr)
         os.replace(kept + f".{os.getpid()}", kept)
-    with open(kept, encoding="utf-8") as f:
+    return said(kept)
+
+
+def said(path):
+    with open(path, encoding="utf-8") as f:
         found = KERNEL.findall(f.read())
     return {name: (max(int(stores), int(loads)), int(registers)) for name, _, _, stores, loads, registers in found}
 
@@ -93,7 +111,7 @@ def all_kernels(archs):
 
 
 class Ptxas(unittest.TestCase):
-    archs = ["75", "90"]
+    archs = []
 
     @classmethod
     def setUpClass(cls):
@@ -101,6 +119,7 @@ class Ptxas(unittest.TestCase):
             raise unittest.SkipTest("this build has no kernels for GPUs (nvcc)")
         if not find_ptxas():
             raise unittest.SkipTest("no ptxas beside nvcc")
+        cls.archs = cls.archs or sorted({"75", "90"} | built_for())
         cls.rows = all_kernels(cls.archs)
 
     def test_no_spills(self):
@@ -136,8 +155,8 @@ class Ptxas(unittest.TestCase):
 if __name__ == "__main__":
     given = sys.argv[1:]
     if given[:1] == ["--list"]:
-        for row in all_kernels(given[1:] or Ptxas.archs):
+        for row in all_kernels(given[1:] or sorted({"75", "90"} | built_for())):
             print(*row)
     else:
-        Ptxas.archs = given or Ptxas.archs
+        Ptxas.archs = given
         unittest.main(argv=sys.argv[:1] + ["-v"])

@@ -7,7 +7,9 @@
 #include "cpu/CpuDevice.h"
 #include "cuda/CudaStream.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 namespace opc::runtime {
@@ -44,6 +46,13 @@ int capabilityOf(const CudaDriver &driver, cuda::CuDevice device) {
   return major * 10 + minor;
 }
 
+/// OPC_CUDA_CUBINS=0 has the driver compile the PTX. A simulator takes nothing else, and is not asked but with 1.
+bool takesCode(bool isSimulator) {
+  const char *value = std::getenv("OPC_CUDA_CUBINS");
+  const std::string_view asked = value ? value : "";
+  return asked == "1" || (asked != "0" && !isSimulator);
+}
+
 std::string capabilityText(int value) { return std::to_string(value / 10) + "." + std::to_string(value % 10); }
 
 } // namespace
@@ -65,6 +74,7 @@ Result<std::unique_ptr<Device>> CudaDevice::open(const std::string &name, bool i
                       ", and the kernels of opc need " + capabilityText(kLeastCapability))
         .withHelp("name another GPU, as --device gpu:1, or give the graph to the CPU: --device cpu");
   device->allowsTf32_ = isTf32Allowed();
+  device->takesCode_ = takesCode(isSimulator);
   if (device->allowsTf32_ && !device->hasMatrixUnits())
     return Status(StatusCode::kUnsupported, "OPC0630",
                   "--allow-tf32: the GPU of " + name + " has compute capability " + capabilityText(has) +
@@ -85,6 +95,14 @@ CudaDevice::~CudaDevice() {
 }
 
 Status CudaDevice::enter() const { return driver_.check(driver_.ctxSetCurrent(context_), "entering " + name_); }
+
+bool CudaDevice::reach(cuda::CuDevice other, CUctx_st *context) const {
+  if (other == device_) return true;
+  int can = 0;
+  if (!enter().isOk() || driver_.deviceCanAccessPeer(&can, device_, other) != cuda::kSuccess || !can) return false;
+  const CuResult r = driver_.ctxEnablePeerAccess(context, 0);
+  return r == cuda::kSuccess || r == cuda::kPeerAlreadyEnabled;
+}
 
 Status CudaDevice::outOfMemory(size_t bytes) const {
   size_t free = 0, total = 0;
@@ -181,12 +199,20 @@ Result<CUfunc_st *> CudaDevice::function(const std::string &kernel) {
   OPC_RETURN_IF_ERROR(enter());
   const std::lock_guard<std::mutex> lock(modulesMutex_);
   CUmod_st *&module = modules_[image];
-  if (!module) {
-    OPC_ASSIGN_OR_RETURN(const std::string ptx, opc::cuda::imageText(image));
-    OPC_RETURN_IF_ERROR(
-        driver_.check(driver_.moduleLoadData(&module, ptx.c_str()), "loading the device code of " + kernel));
-  }
+  if (!module) OPC_RETURN_IF_ERROR(loadImage(image, kernel, &module));
   return kernelOf(module, kernel);
+}
+
+/// What was assembled for the GPU, where there is such code and the driver takes it, else the PTX that it was made of.
+Status CudaDevice::loadImage(int image, const std::string &kernel, CUmod_st **module) {
+  if (takesCode_) {
+    OPC_ASSIGN_OR_RETURN(const std::string code, opc::cuda::imageCode(image, capability_));
+    if (!code.empty() && driver_.moduleLoadData(module, code.data()) == cuda::kSuccess) return Status::ok();
+    if (!code.empty()) takesCode_ = false; // nor that of other modules
+    *module = nullptr;
+  }
+  OPC_ASSIGN_OR_RETURN(const std::string ptx, opc::cuda::imageText(image));
+  return driver_.check(driver_.moduleLoadData(module, ptx.c_str()), "loading the device code of " + kernel);
 }
 
 Result<CUfunc_st *> CudaDevice::functionIn(const std::string &ptx, const std::string &kernel) {

@@ -34,6 +34,11 @@ public:
   bool isPinned(const void *address) const;
 
   const cuda::CudaDriver &driver() const { return driver_; }
+  /// Its number and context, which other devices of the process need to reach its memory.
+  cuda::CuDevice number() const { return device_; }
+  CUctx_st *context() const { return context_; }
+  /// Lets this device's kernels and copies follow addresses of another one's memory; false where the two cannot.
+  bool reach(cuda::CuDevice other, CUctx_st *context) const;
   /// Its compute capability, 80 for 8.0.
   int capability() const { return capability_; }
   bool allowsTf32() const { return allowsTf32_; }
@@ -53,6 +58,7 @@ private:
   static constexpr int kMatrixUnits = 80; // the least capability
   CudaDevice(const cuda::CudaDriver &driver, std::string name) : driver_(driver), name_(std::move(name)) {}
   Status outOfMemory(size_t bytes) const;
+  Status loadImage(int image, const std::string &kernel, CUmod_st **module);
   Result<CUfunc_st *> kernelOf(CUmod_st *module, const std::string &kernel) const;
   class PinnedCpu;
 
@@ -64,6 +70,7 @@ private:
   CUctx_st *context_ = nullptr;
   std::mutex modulesMutex_; // lanes bind their kernels one after the other, sessions do not
   std::map<int, CUmod_st *> modules_;
+  bool takesCode_ = false;                      // machine code, and not PTX alone
   std::map<std::string, CUmod_st *> generated_; // by text
   std::map<const std::byte *, size_t> pinned_;  // taken before anything runs
 };

@@ -23,7 +23,7 @@ using CuDevice = int;
 using CuPointer = unsigned long long;
 
 // Result codes of cuda.h.
-constexpr CuResult kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100, kNotReady = 600;
+constexpr CuResult kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100, kNotReady = 600, kPeerAlreadyEnabled = 704;
 
 /// CUDA_MEMCPY2D of cuda.h: rows of bytes, of which only copies within a device are made.
 struct CuRows {
@@ -51,9 +51,11 @@ static_assert(sizeof(CuRows) == 128);
   X(deviceGetName, "cuDeviceGetName", (char *, int, CuDevice))                                                         \
   X(deviceGetAttribute, "cuDeviceGetAttribute", (int *, int, CuDevice))                                                \
   X(deviceTotalMem, "cuDeviceTotalMem_v2", (size_t *, CuDevice))                                                       \
+  X(deviceCanAccessPeer, "cuDeviceCanAccessPeer", (int *, CuDevice, CuDevice))                                         \
   X(primaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUctx_st **, CuDevice))                                             \
   X(primaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (CuDevice))                                                     \
   X(ctxSetCurrent, "cuCtxSetCurrent", (CUctx_st *))                                                                    \
+  X(ctxEnablePeerAccess, "cuCtxEnablePeerAccess", (CUctx_st *, unsigned))                                              \
   X(getErrorName, "cuGetErrorName", (CuResult, const char **))                                                         \
   X(getErrorString, "cuGetErrorString", (CuResult, const char **))                                                     \
   X(memAlloc, "cuMemAlloc_v2", (CuPointer *, size_t))                                                                  \
@@ -64,6 +66,7 @@ static_assert(sizeof(CuRows) == 128);
   X(copyToDevice, "cuMemcpyHtoDAsync_v2", (CuPointer, const void *, size_t, CUstream_st *))                            \
   X(copyToHost, "cuMemcpyDtoHAsync_v2", (void *, CuPointer, size_t, CUstream_st *))                                    \
   X(copyOnDevice, "cuMemcpyDtoDAsync_v2", (CuPointer, CuPointer, size_t, CUstream_st *))                               \
+  X(copyPeer, "cuMemcpyPeerAsync", (CuPointer, CUctx_st *, CuPointer, CUctx_st *, size_t, CUstream_st *))              \
   X(copyRows, "cuMemcpy2DAsync_v2", (const CuRows *, CUstream_st *))                                                   \
   X(setBytes, "cuMemsetD8Async", (CuPointer, unsigned char, size_t, CUstream_st *))                                    \
   X(streamCreate, "cuStreamCreate", (CUstream_st **, unsigned))                                                        \

@@ -24,7 +24,10 @@ std::vector<std::string> gpuLines(const GpuReport &gpus) {
 
 std::string deviceKernels() {
   const size_t count = deviceKernelCount();
-  return count ? countText(count) + " in this build" : "none in this build: nvcc was not found when it was made";
+  if (count == 0) return "none in this build: nvcc was not found when it was made";
+  std::string code;
+  for (const std::string &capability : deviceCode()) code += (code.empty() ? "" : ", ") + capability;
+  return countText(count) + " in this build, " + (code.empty() ? "PTX alone" : "machine code for " + code);
 }
 
 class DoctorCommand final : public Command {
@@ -61,6 +64,7 @@ public:
                                                 {{"name", "gpu"}, {"available", gpus.problem.empty()}},
                                                 {{"name", "sim"}, {"available", simulated.problem.empty()}}})},
                        {"device_kernels", deviceKernelCount()},
+                       {"device_code", deviceCode()},
                        {"config_files", config.files()}};
       Json sections = Json::object();
       for (const MachineReport::Finding &f : machine.findings) sections[f.section][f.name] = f.value;
