@@ -4,6 +4,7 @@
 
 #include "InProcessCommunicator.h"
 #include "NcclBoxing.h"
+#include "PeerBoxing.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -27,12 +28,6 @@ void setLast(std::string text) {
   const std::lock_guard<std::mutex> lock(last().lock);
   last().text = std::move(text);
 }
-
-/// What a rank has, for all of them to know.
-struct Offer {
-  bool has = false;
-  char why[240] = {};
-};
 
 /// The step on the CPU, with the tensors copied there and back.
 class StagedBoxing final : public DeviceBoxing {
@@ -82,24 +77,6 @@ private:
   size_t bytes_ = 0;
 };
 
-/// What this rank can say of NCCL before it asks the others.
-Offer offerOf(Device *device, const ExchangeOptions &options, const cuda::NcclLibrary **library) {
-  Offer offer;
-  offer.has = true;
-  const auto refuse = [&](const std::string &why) {
-    offer.has = false;
-    std::snprintf(offer.why, sizeof offer.why, "%s", why.c_str());
-    return offer;
-  };
-  if (!device) return offer;
-  const bool isSimulator = simulatorOf(*device) != nullptr;
-  if (isSimulator && !options.inProcess) return refuse("the simulator's NCCL is for ranks of one process");
-  const Result<const cuda::NcclLibrary *> opened = cuda::NcclLibrary::open(isSimulator);
-  if (!opened) return refuse(opened.status().message());
-  *library = *opened;
-  return offer;
-}
-
 } // namespace
 
 Result<Collectives> collectivesAsked() {
@@ -107,9 +84,10 @@ Result<Collectives> collectivesAsked() {
   const std::string_view text = value ? value : "auto";
   if (text == "auto") return Collectives::kAuto;
   if (text == "nccl") return Collectives::kNccl;
+  if (text == "peer") return Collectives::kPeer;
   if (text == "host") return Collectives::kHost;
   return Status(StatusCode::kUsage, "OPC0001",
-                "OPC_COLLECTIVES is '" + std::string(text) + "', and takes auto, nccl or host");
+                "OPC_COLLECTIVES is '" + std::string(text) + "', and takes auto, nccl, peer or host");
 }
 
 std::string lastExchange() {
@@ -117,8 +95,60 @@ std::string lastExchange() {
   return last().text;
 }
 
+/// What a rank has, for all of them to know.
+struct DeviceExchange::Offer {
+  bool hasNccl = false, hasDevice = false;
+  char why[240] = {}; // it has no NCCL
+  cuda::CuDevice number = 0;
+  CUctx_st *context = nullptr; // of this process, if the ranks are
+
+  /// What this rank can say before it asks the others.
+  static Offer of(Device *device, const ExchangeOptions &options, Collectives asked,
+                  const cuda::NcclLibrary **library) {
+    Offer offer;
+    offer.hasNccl = true;
+    const auto refuse = [&](const std::string &why) {
+      offer.hasNccl = false;
+      std::snprintf(offer.why, sizeof offer.why, "%s", why.c_str());
+      return offer;
+    };
+    if (device) {
+      const auto &cuda = static_cast<const CudaDevice &>(*device);
+      offer.hasDevice = true, offer.number = cuda.number(), offer.context = cuda.context();
+    }
+    if (asked == Collectives::kPeer) return refuse("OPC_COLLECTIVES=peer goes without NCCL");
+    if (!device) return offer;
+    const bool isSimulator = simulatorOf(*device) != nullptr;
+    if (isSimulator && !options.inProcess) return refuse("the simulator's NCCL is for ranks of one process");
+    const Result<const cuda::NcclLibrary *> opened = cuda::NcclLibrary::open(isSimulator);
+    if (!opened) return refuse(opened.status().message());
+    *library = *opened;
+    return offer;
+  }
+};
+
 DeviceExchange::~DeviceExchange() {
   if (groups_) groups_->close();
+}
+
+/// Each rank's device is let into the memory of the others', as far as they can; a call of all ranks.
+Status DeviceExchange::openPeers(const std::vector<Offer> &all, Communicator &comm) {
+  std::vector<char> mine(all.size());
+  for (size_t r = 0; r < all.size(); ++r)
+    mine[r] = device_ && all[r].hasDevice && static_cast<CudaDevice &>(*device_).reach(all[r].number, all[r].context);
+  reaches_.resize(all.size() * all.size());
+  OPC_RETURN_IF_ERROR(comm.allGatherBytes(mine.data(), mine.size(), reaches_.data()));
+  for (const Offer &o : all) contexts_.push_back(o.context);
+  return Status::ok();
+}
+
+bool DeviceExchange::reachEachOther(const std::vector<int64_t> &ranks) const {
+  if (contexts_.empty()) return false;
+  return std::all_of(ranks.begin(), ranks.end(), [&](int64_t a) {
+    return std::all_of(ranks.begin(), ranks.end(), [&](int64_t b) {
+      return reaches_[static_cast<size_t>(a) * contexts_.size() + static_cast<size_t>(b)] != 0;
+    });
+  });
 }
 
 Result<std::unique_ptr<DeviceExchange>> DeviceExchange::open(Device *device, Communicator &comm,
@@ -129,18 +159,33 @@ Result<std::unique_ptr<DeviceExchange>> DeviceExchange::open(Device *device, Com
   setLast("through the CPU's memory");
   if (asked == Collectives::kHost) return exchange;
   const cuda::NcclLibrary *library = nullptr;
-  const Offer mine = offerOf(device, options, &library);
+  const Offer mine = Offer::of(device, options, asked, &library);
   std::vector<Offer> all(static_cast<size_t>(comm.size()));
   OPC_RETURN_IF_ERROR(comm.allGatherBytes(&mine, sizeof mine, all.data()));
-  const auto without = std::find_if(all.begin(), all.end(), [](const Offer &o) { return !o.has; });
-  if (without != all.end()) {
-    const std::string why = "rank " + std::to_string(without - all.begin()) + ": " +
-                            std::string(without->why, strnlen(without->why, sizeof without->why));
-    if (asked == Collectives::kNccl)
-      return Status(StatusCode::kUnsupported, "OPC0725", "the ranks cannot exchange over NCCL; " + why)
-          .withHelp("install NCCL 2.18 or later, or put its folder into LD_LIBRARY_PATH; without OPC_COLLECTIVES=nccl "
-                    "they take the CPU's memory");
-    setLast("through the CPU's memory (" + why + ")");
+  const auto without = std::find_if(all.begin(), all.end(), [](const Offer &o) { return !o.hasNccl; });
+  std::string why;
+  if (without != all.end())
+    why = "rank " + std::to_string(without - all.begin()) + ": " +
+          std::string(without->why, strnlen(without->why, sizeof without->why));
+  if (asked == Collectives::kNccl && !why.empty())
+    return Status(StatusCode::kUnsupported, "OPC0725", "the ranks cannot exchange over NCCL; " + why)
+        .withHelp("install NCCL 2.18 or later, or put its folder into LD_LIBRARY_PATH; without OPC_COLLECTIVES=nccl "
+                  "they go from device to device, or take the CPU's memory");
+  // Beside NCCL there are sums that it may not make: those in the order of the ranks.
+  if (options.inProcess && asked != Collectives::kNccl && (!why.empty() || options.deterministic))
+    OPC_RETURN_IF_ERROR(exchange->openPeers(all, comm));
+  if (!why.empty()) {
+    std::vector<int64_t> ranks;
+    for (size_t r = 0; r < all.size(); ++r)
+      if (all[r].hasDevice) ranks.push_back(static_cast<int64_t>(r));
+    const bool reach = exchange->reachEachOther(ranks);
+    if (asked == Collectives::kPeer && !reach)
+      return Status(StatusCode::kUnsupported, "OPC0725",
+                    "the ranks cannot exchange from device to device; " +
+                        std::string(options.inProcess ? "not all devices reach each other's memory"
+                                                      : "they are processes"))
+          .withHelp("without OPC_COLLECTIVES=peer they take NCCL, or the CPU's memory");
+    setLast((reach ? "from device to device (" : "through the CPU's memory (") + why + ")");
     return exchange;
   }
   if (!library) return exchange; // of a rank without a device
@@ -173,16 +218,25 @@ Result<size_t> DeviceExchange::groupOf(const std::vector<int64_t> &ranks, Commun
 
 Result<std::unique_ptr<DeviceBoxing>>
 DeviceExchange::prepare(const std::vector<BoxingOp> &ops, BoxingExecutor &executor, Communicator &comm, int channel) {
-  if (!groups_ || !NcclBoxing::canRun(ops, comm.rank(), deterministic_))
-    return std::unique_ptr<DeviceBoxing>(std::make_unique<StagedBoxing>(*device_, executor, ops.size(), channel));
   const std::vector<int64_t> ranks = ranksOf(ops[0], comm.rank());
+  if (!groups_ || !NcclBoxing::canRun(ops, comm.rank(), deterministic_)) {
+    if (!reachEachOther(ranks) || !PeerBoxing::canRun(ops, comm.rank()))
+      return std::unique_ptr<DeviceBoxing>(std::make_unique<StagedBoxing>(*device_, executor, ops.size(), channel));
+    OPC_ASSIGN_OR_RETURN(
+        std::unique_ptr<PeerBoxing> peers,
+        PeerBoxing::create(ops, comm.rank(), static_cast<CudaDevice &>(*device_), contexts_, channel, counters_));
+    return prepared(std::move(peers));
+  }
   const BoxingKind kind = ops[0].step.kind;
   const bool isLocal = kind == BoxingKind::kSlice || kind == BoxingKind::kPartialOf || kind == BoxingKind::kPad;
   std::optional<size_t> group;
   if (!isLocal && ranks.size() > 1) {
     OPC_ASSIGN_OR_RETURN(group, groupOf(ranks, comm, channel));
   }
-  auto boxing = std::make_unique<NcclBoxing>(ops, comm.rank(), groups_, group, counters_);
+  return prepared(std::make_unique<NcclBoxing>(ops, comm.rank(), groups_, group, counters_));
+}
+
+Result<std::unique_ptr<DeviceBoxing>> DeviceExchange::prepared(std::unique_ptr<DeviceMoves> boxing) {
   const std::unique_ptr<Stream> stream = device_->createStream(1);
   OPC_RETURN_IF_ERROR(boxing->prepare(*device_, *stream));
   return std::unique_ptr<DeviceBoxing>(std::move(boxing));

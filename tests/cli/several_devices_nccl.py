@@ -35,7 +35,9 @@ CUTS = {
 }
 
 
-class Nccl(Ranked):
+class Cut(Ranked):
+    """The graph, in the states that are asked for."""
+
     def setUp(self):
         self.graph = self.path("graph.pbtxt")
         with open(self.graph, "w", encoding="utf-8") as f:
@@ -69,6 +71,35 @@ class Nccl(Ranked):
         self.assertEqual([t["op"] for t in tasks if ".to_cpu" in t["op"] or ".to_device" in t["op"]], [])
         return {t["kernel"].split("/")[1] for t in tasks if t["kernel"].startswith("comm/")}
 
+    def stages(self, *where, **kw):
+        """The digits in two stages: what one has made goes on to the other."""
+        done = self.ok("run", data("mlp.pbtxt"), "--weights", data("mlp_weights.npz"), "--input", f"image=@{data('test_images.npy')}", "--outputs",
+                       self.path("logits.npz"), *where, **kw)
+        np.testing.assert_allclose(np.load(self.path("logits.npz"))["logits"], np.load(data("mlp_test_logits.npy")), rtol=1e-4, atol=1e-4)
+        return done
+
+    def mutants(self, run, least, functions=("cuStreamWaitEvent",)):
+        """`run` gives the right numbers, or fails, as it does without each wait of a stream for another one."""
+        report = self.path("report.json")
+        run("whole", f"devices=2,report={report}")
+        with open(report, encoding="utf-8") as f:
+            found = json.load(f)
+        mutants = [f"{call.split(':')[0]}:{n}:{call.split(':')[1]}" for call, count in found["stream_calls"].items()
+                   if call.split(":")[0] in functions for n in range(1, count + 1)]
+        self.assertGreaterEqual(len(mutants), least)
+        silent = []
+        for mutant in mutants:
+            for sim in ("policy=late", "policy=eager", "policy=random,seed=3"):
+                try:
+                    run("mutant", f"devices=2,skip={mutant},{sim}")
+                except AssertionError:
+                    break
+            else:
+                silent.append(mutant)
+        self.assertEqual(silent, [])
+
+
+class Nccl(Cut):
     def test_every_kind(self):
         seen = set()
         for devices in (2, 3, 4):
@@ -104,7 +135,7 @@ class Nccl(Ranked):
         self.assertEqual(host["copies"]["peer"]["bytes"], 0)
         done = opc(*self.call(2, cuts), sim="devices=2", OPC_COLLECTIVES="mpi")
         self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn("OPC_COLLECTIVES is 'mpi', and takes auto, nccl or host", done.stderr)
+        self.assertIn("OPC_COLLECTIVES is 'mpi', and takes auto, nccl, peer or host", done.stderr)
 
     def test_sums_in_the_order_of_the_ranks(self):
         """--deterministic: three and more addends are added up as on CPUs, bit for bit, whatever NCCL does."""
@@ -129,14 +160,15 @@ class Nccl(Ranked):
         shutil.copy(os.path.join(BIN, "opc"), os.path.join(self.path("there"), "bin", "opc"))
         shutil.copy(os.path.join(BIN, "..", "lib", "opc", "gpusim", "libcuda.so.1"), os.path.join(self.path("there"), "lib", "opc", "gpusim"))
         call = self.call(2, CUTS["sums, whole"][0], "--stats")
-        done = opc(*call, sim="devices=2", program=os.path.join(self.path("there"), "bin", "opc"))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stderr, r"ranks exchange through the CPU's memory \(rank 0: /.*/lib/opc/gpusim/libnccl.so.2 cannot be opened\)")
-        self.check()
+        for peers, way in (("all", "from device to device"), ("none", "through the CPU's memory")):
+            done = opc(*call, sim="devices=2,peers=" + peers, program=os.path.join(self.path("there"), "bin", "opc"))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stderr, rf"ranks exchange {way} \(rank 0: /.*/lib/opc/gpusim/libnccl.so.2 cannot be opened\)")
+            self.check()
         done = opc(*call, sim="devices=2", program=os.path.join(self.path("there"), "bin", "opc"), OPC_COLLECTIVES="nccl")
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertIn("error[OPC0725]: the ranks cannot exchange over NCCL; rank 0: ", done.stderr)
-        self.assertIn("without OPC_COLLECTIVES=nccl they take the CPU's memory", done.stderr)
+        self.assertIn("without OPC_COLLECTIVES=nccl they go from device to device, or take the CPU's memory", done.stderr)
 
     @unittest.skipUnless(HAS_MPI, "mpirun is not here")
     def test_processes(self):
@@ -151,13 +183,6 @@ class Nccl(Ranked):
         done = opc(*call, sim="devices=2", launcher=mpirun, OPC_COLLECTIVES="nccl")
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertIn("OPC0725", done.stderr)
-
-    def stages(self, *where, **kw):
-        """The digits in two stages: what one has made goes on to the other."""
-        done = self.ok("run", data("mlp.pbtxt"), "--weights", data("mlp_weights.npz"), "--input", f"image=@{data('test_images.npy')}", "--outputs",
-                       self.path("logits.npz"), *where, **kw)
-        np.testing.assert_allclose(np.load(self.path("logits.npz"))["logits"], np.load(data("mlp_test_logits.npy")), rtol=1e-4, atol=1e-4)
-        return done
 
     def test_stages(self):
         for where, ranks in ((["--device", "sim:0-1", "--stage", "fc1*=0", "--stage", "fc2*,relu*,fc3*=1"], 2),
@@ -199,26 +224,6 @@ class Nccl(Ranked):
         step = ("--device", "sim:0-1", *LAYOUTS["data"])
         want = self.weights("cpu", *LAYOUTS["data"], "--ranks", "2", "--in-process", steps=1)
         self.mutants(lambda name, sim: self.same(self.weights(name, *step, steps=1, sim=sim), want), 4)  # there and back, on two devices
-
-    def mutants(self, run, least):
-        """`run` gives the right numbers, or fails, as it does without each wait of a stream for another one."""
-        report = self.path("report.json")
-        run("whole", f"devices=2,report={report}")
-        with open(report, encoding="utf-8") as f:
-            found = json.load(f)
-        mutants = [f"{call.split(':')[0]}:{n}:{call.split(':')[1]}" for call, count in found["stream_calls"].items()
-                   if call.startswith("cuStreamWaitEvent") for n in range(1, count + 1)]
-        self.assertGreaterEqual(len(mutants), least)
-        silent = []
-        for mutant in mutants:
-            for sim in ("policy=late", "policy=eager", "policy=random,seed=3"):
-                try:
-                    run("mutant", f"devices=2,skip={mutant},{sim}")
-                except AssertionError:
-                    break
-            else:
-                silent.append(mutant)
-        self.assertEqual(silent, [])
 
 
 if __name__ == "__main__":

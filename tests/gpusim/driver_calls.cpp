@@ -1,6 +1,6 @@
 // Every function of the stand-in driver, with right and wrong arguments.  usage: opc_gpusim_calls SCENARIO
 // SPDX-License-Identifier: Apache-2.0
-#include "DriverTable.h"
+#include "DriverCalls.h"
 #include "FaultKernels.h"
 
 #include <atomic>
@@ -15,96 +15,6 @@
 using namespace opc::gpusim::driver;
 
 namespace {
-
-int failures = 0;
-
-void expect(bool right, const char *text, int line) {
-  if (!right) std::printf("line %d: not so: %s\n", line, text), ++failures;
-}
-void expectCode(CuResult found, int expected, const char *call, int line) {
-  if (found != expected) std::printf("line %d: %s returned %d, not %d\n", line, call, found, expected), ++failures;
-}
-#define EXPECT(condition) expect(condition, #condition, __LINE__)
-#define CODE(code, function, ...) expectCode(cuda().function(__VA_ARGS__), code, #function, __LINE__)
-#define OK(function, ...) CODE(kSuccess, function, __VA_ARGS__)
-
-const char *const kPtx = R"(.version 8.0
-.target sm_75
-.address_size 64
-.visible .global .align 4 .b32 counter = 7;
-.visible .entry addTo(.param .u64 p, .param .u32 v)
-{
-  .reg .b32 %r<6>;
-  .reg .b64 %rd<5>;
-  ld.param.u64 %rd1, [p];
-  ld.param.u32 %r1, [v];
-  cvta.to.global.u64 %rd2, %rd1;
-  mov.u32 %r2, %tid.x;
-  mul.wide.u32 %rd3, %r2, 4;
-  add.s64 %rd4, %rd2, %rd3;
-  ld.global.u32 %r3, [%rd4];
-  add.u32 %r4, %r3, %r1;
-  st.global.u32 [%rd4], %r4;
-  ret;
-}
-.visible .entry wide() .maxntid 64, 1, 1
-{
-  .shared .align 4 .b8 tile[1024];
-  ret;
-}
-)";
-
-Context *useDevice(int device) {
-  Context *context = nullptr;
-  OK(cuInit, 0);
-  OK(cuDevicePrimaryCtxRetain, &context, device);
-  OK(cuCtxSetCurrent, context);
-  return context;
-}
-
-Stream *newStream() {
-  Stream *s = nullptr;
-  OK(cuStreamCreate, &s, kStreamNonBlocking);
-  return s;
-}
-
-Event *newEvent(unsigned flags = kEventDisableTiming) {
-  Event *e = nullptr;
-  OK(cuEventCreate, &e, flags);
-  return e;
-}
-
-DevicePtr newMemory(size_t bytes) {
-  DevicePtr p = 0;
-  OK(cuMemAlloc_v2, &p, bytes);
-  return p;
-}
-
-unsigned *newPinned(size_t count) {
-  void *p = nullptr;
-  OK(cuMemHostAlloc, &p, count * sizeof(unsigned), 0);
-  return static_cast<unsigned *>(p);
-}
-
-CuFunction *newFunction(const char *name, CuModule **to = nullptr) {
-  CuModule *module = nullptr;
-  CuFunction *f = nullptr;
-  OK(cuModuleLoadData, &module, kPtx);
-  OK(cuModuleGetFunction, &f, module, name);
-  if (to) *to = module;
-  return f;
-}
-
-void addTo(CuFunction *f, DevicePtr p, unsigned value, Stream *stream, unsigned threads = 4) {
-  void *parameters[] = {&p, &value};
-  OK(cuLaunchKernel, f, 1, 1, 1, threads, 1, 1, 0, stream, parameters, nullptr);
-}
-
-unsigned firstOf(DevicePtr p) {
-  unsigned value = 0;
-  OK(cuMemcpyDtoH_v2, &value, p, sizeof value);
-  return value;
-}
 
 // --- devices and contexts -----------------------------------------------------------------------------------------
 
@@ -638,37 +548,6 @@ void captureRules() {
 // --- several devices, errors that stay, threads, fork
 // -----------------------------------------------------------------
 
-void peers() {
-  Context *first = useDevice(0);
-  const DevicePtr here = newMemory(64);
-  Context *second = useDevice(1);
-  const DevicePtr there = newMemory(64);
-  OK(cuMemsetD32_v2, there, 40, 16);
-  OK(cuCtxSynchronize);
-  CODE(kInvalidValue, cuMemcpyPeer, here, second, there, first, 64); // contexts exchanged
-  OK(cuMemcpyPeer, here, first, there, second, 64);
-  OK(cuCtxSynchronize);
-  OK(cuCtxSetCurrent, first);
-  EXPECT(firstOf(here) == 40);
-  CODE(kPeerAccessNotEnabled, cuCtxDisablePeerAccess, second);
-  OK(cuCtxEnablePeerAccess, second, 0);
-  CODE(kPeerAccessAlreadyEnabled, cuCtxEnablePeerAccess, second, 0);
-  CODE(kInvalidDevice, cuCtxEnablePeerAccess, first, 0);
-  CuFunction *f = newFunction("addTo");
-  addTo(f, there, 2, nullptr);
-  OK(cuCtxSynchronize);
-  EXPECT(firstOf(there) == 42);
-  Stream *s = newStream();
-  OK(cuCtxSetCurrent, second);
-  CODE(kInvalidHandle, cuLaunchKernel, newFunction("wide"), 1, 1, 1, 1, 1, 1, 0, s, nullptr, nullptr);
-  OK(cuCtxSetCurrent, first);
-  OK(cuCtxDisablePeerAccess, second);
-  addTo(f, there, 2, nullptr);
-  CODE(kIllegalAddress, cuCtxSynchronize);
-  OK(cuCtxSetCurrent, second); // the other device works on
-  OK(cuCtxSynchronize);
-}
-
 void sticky() {
   useDevice(0);
   CuFunction *f = newFunction("addTo");
@@ -771,14 +650,24 @@ struct Scenario {
 };
 
 const Scenario kScenarios[] = {
-    {"devices", devices},   {"contexts", contexts},
-    {"errors", errors},     {"memory", memory},
-    {"copies", copies},     {"streams", streams},
-    {"modules", modules},   {"libraries", libraries},
-    {"graphs", graphs},     {"capture_rules", captureRules},
-    {"peers", peers},       {"sticky", sticky},
-    {"threads", threads},   {"host_functions", hostFunctions},
-    {"forks", forks},       {"exports", exports},
+    {"devices", devices},
+    {"contexts", contexts},
+    {"errors", errors},
+    {"memory", memory},
+    {"copies", copies},
+    {"streams", streams},
+    {"modules", modules},
+    {"libraries", libraries},
+    {"graphs", graphs},
+    {"capture_rules", captureRules},
+    {"peers", peers},
+    {"peers_denied", peersDenied},
+    {"peer_streams", peerStreams},
+    {"sticky", sticky},
+    {"threads", threads},
+    {"host_functions", hostFunctions},
+    {"forks", forks},
+    {"exports", exports},
     {"warnings", warnings},
 };
 

@@ -11,8 +11,9 @@ BUILD, SOURCE = os.environ["OPC_BUILD_DIR"], os.environ["OPC_SOURCE_DIR"]
 PROGRAM = os.path.join(BUILD, "bin", "opc_gpusim_calls")
 LIBRARY = os.path.join(BUILD, "lib", "opc", "gpusim", "libcuda.so.1")
 # What each scenario asks of CUDA_SIM; those of ALL are the same under every policy.
-OPTIONS = {"devices": "devices=2,cc=90,driver=12040,memory=64M", "memory": "memory=64M", "libraries": "driver=12040", "peers": "devices=2", "warnings": "findings=warn"}
-ALL = ("contexts", "memory", "modules", "libraries", "graphs", "capture_rules", "peers", "sticky", "threads", "host_functions", "forks", "warnings")
+OPTIONS = {"devices": "devices=2,cc=90,driver=12040,memory=64M", "memory": "memory=64M", "libraries": "driver=12040", "peers": "devices=2", "peers_denied": "devices=4,peers=pairs",
+           "peer_streams": "devices=2", "warnings": "findings=warn"}
+ALL = ("contexts", "memory", "modules", "libraries", "graphs", "capture_rules", "peers", "peers_denied", "peer_streams", "sticky", "threads", "host_functions", "forks", "warnings")
 
 
 def run(scenario, sim):
@@ -47,12 +48,13 @@ class Calls(unittest.TestCase):
 class Options(unittest.TestCase):
     def test_wrong_ones(self):
         wrong = {
-            "seeds=3": "'seeds=3' is none of seed=, policy=, devices=, cc=, memory=, driver=, limit=, fail=, skip=, drop=, alter=, blocks=, findings=, report=",
+            "seeds=3": "'seeds=3' is none of seed=, policy=, devices=, peers=, cc=, memory=, driver=, limit=, fail=, skip=, drop=, alter=, blocks=, findings=, report=",
             "late": "'late' is none of",
             "policy=soon": "policy= takes late, eager or random, and here is 'soon'",
             "seed=-1": "seed= takes a number from 0, and here is '-1'",
             "seed=": "seed= takes a number from 0",
             "devices=17": "devices= takes a number from 0 to 16",
+            "peers=some": "peers= takes all, pairs or none, and here is 'some'",
             "cc=70": "cc= takes 75, 80, 86, 89 or 90",
             "memory=4T": "memory= takes bytes of each device",
             "memory=0": "memory= takes",

@@ -1,9 +1,9 @@
 // add_n: the sum of tensors of one shape, which gradient accumulation produces.
 // SPDX-License-Identifier: Apache-2.0
+#include "AddNArguments.h"
 #include "opc/HalfConversion.h"
 #include "support/CudaTask.h"
 #include "support/Operator.h"
-#include "type/AddNArguments.h"
 
 namespace opc::ops {
 namespace {
@@ -24,6 +24,8 @@ Maybe<void> infer(InferContext *ctx) {
   ctx->Out("out") = first;
   return Maybe<void>::Ok();
 }
+
+using cuda::AddNArguments;
 
 template <class T> constexpr bool isHalf = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 

@@ -1,12 +1,10 @@
 // The sum of tensors of one shape, added in their order.
 // SPDX-License-Identifier: Apache-2.0
+#include "AddNArguments.h"
 #include "DeviceTypes.cuh"
-#include "type/AddNArguments.h"
 
 namespace opc::cuda {
 namespace {
-
-using ops::AddNArguments;
 
 /// Halves in f32, integers modulo 2^64.
 template <class T> using SumOf = std::conditional_t<std::is_integral_v<Compute<T>>, uint64_t, Compute<T>>;

@@ -142,7 +142,7 @@ CuResult cuDeviceCanAccessPeer(int *can, Device device, Device peer) {
   return api("cuDeviceCanAccessPeer", kInitialized, [&](ApiCall &c) {
     if (!can) return kInvalidValue;
     if (!c.isKnown(device) || !c.isKnown(peer)) return kInvalidDevice;
-    *can = device != peer;
+    *can = c.driver.options.canReach(device, peer);
     return kSuccess;
   });
 }
@@ -265,6 +265,11 @@ CuResult cuCtxEnablePeerAccess(Context *peer, unsigned flags) {
     if (!peer || checkContext(c, peer)) return kInvalidContext;
     if (peer == c.context)
       return c.driver.refuse(kInvalidDevice, "cuCtxEnablePeerAccess: the peer is the device itself");
+    if (!c.driver.options.canReach(c.context->device, peer->device))
+      return c.driver.refuse(kPeerAccessUnsupported, "cuCtxEnablePeerAccess: device " +
+                                                         std::to_string(c.context->device) +
+                                                         " does not reach the memory of device " +
+                                                         std::to_string(peer->device) + " (peers= of CUDA_SIM)");
     return c.context->peers.insert(peer->device).second ? kSuccess : kPeerAccessAlreadyEnabled;
   });
 }

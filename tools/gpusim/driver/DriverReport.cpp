@@ -84,8 +84,8 @@ std::string DriverReport::json(const SimOptions &o, bool lines) const {
                     field("synchronisations", synchronisations) + ",\n  " + field("queries", queries) + ",\n  " +
                     field("host_functions", hostFunctions) + ",\n  \"copies\": {" +
                     copies("host_to_device", hostToDevice) + ", " + copies("device_to_host", deviceToHost) + ", " +
-                    copies("device_to_device", deviceToDevice) + ", " + copies("peer", peer) + "},\n  " +
-                    copies("fills", fills) + ",\n  \"peak_bytes\": [";
+                    copies("device_to_device", deviceToDevice) + ", " + copies("peer", peer) + ", " +
+                    copies("peer_staged", peerStaged) + "},\n  " + copies("fills", fills) + ",\n  \"peak_bytes\": [";
   for (size_t i = 0; i < peak.size(); ++i) out += (i ? ", " : "") + std::to_string(peak[i]);
   out += "],\n  \"calls\": " + object(calls, [](uint64_t n) { return std::to_string(n); });
   out += ",\n  \"stream_calls\": " + object(streamCalls, [](uint64_t n) { return std::to_string(n); });

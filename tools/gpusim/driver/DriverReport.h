@@ -32,7 +32,8 @@ struct DriverReport {
   std::map<std::string, uint64_t> calls;       // by function
   std::map<std::string, uint64_t> streamCalls; // "cuEventRecord:2": of those that name a stream, by its number
   uint64_t launches = 0, graphLaunches = 0, graphNodes = 0, synchronisations = 0, queries = 0, hostFunctions = 0;
-  CountAndBytes hostToDevice, deviceToHost, deviceToDevice, peer, fills;
+  CountAndBytes hostToDevice, deviceToHost, deviceToDevice, peer, peerStaged,
+      fills;                        // peerStaged: of peer, those without access
   std::vector<uint64_t> used, peak; // bytes of each device
   std::map<std::string, KernelTotals> kernels;
   std::vector<ReportedFinding> findings;

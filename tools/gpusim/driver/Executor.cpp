@@ -163,8 +163,16 @@ void Executor::copy(Operation &operation, const CopyWork &work) {
     r.hostToDevice.add(bytes);
   else if (work.toHost)
     r.deviceToHost.add(bytes);
-  else
-    (deviceOf(work.to) == deviceOf(work.from) ? r.deviceToDevice : r.peer).add(bytes);
+  else if (const int to = deviceOf(work.to), from = deviceOf(work.from); to == from) {
+    r.deviceToDevice.add(bytes);
+  } else {
+    // Without access the driver takes them through the host's memory, which it says nowhere.
+    r.peer.add(bytes);
+    const auto reaches = [&](int device, int other) {
+      return device >= 0 && driver_.contexts[static_cast<size_t>(device)]->peers.count(other);
+    };
+    if (!reaches(to, from) && !reaches(from, to)) r.peerStaged.add(bytes);
+  }
   for (size_t row = 0; row < work.height; ++row) {
     const uint64_t to = work.to + row * work.toPitch, from = work.from + row * work.fromPitch;
     if (!work.fromHost || !work.pageable) touch(operation, Access::kRead, from, from + work.width);

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <initializer_list>
 #include <string_view>
 #include <unistd.h>
+#include <utility>
 
 namespace opc::gpusim::driver {
 namespace {
@@ -32,6 +34,13 @@ bool byteCount(std::string_view text, uint64_t *value) {
   if (!number(text, 1, (uint64_t(1) << 40) >> shift, &v)) return false;
   *value = v << shift;
   return true;
+}
+
+template <class T>
+bool oneOf(std::string_view text, std::initializer_list<std::pair<std::string_view, T>> words, T *value) {
+  for (const auto &[word, meaning] : words)
+    if (text == word) return *value = meaning, true;
+  return false;
 }
 
 bool isFunction(std::string_view name) {
@@ -107,22 +116,19 @@ bool alteredLaunch(std::string_view text, AlteredLaunch *out) {
 const char *set(std::string_view key, std::string_view value, SimOptions *o) {
   uint64_t v = 0;
   if (key == "seed") return number(value, 0, UINT64_MAX, &o->seed) ? nullptr : "a number from 0";
-  if (key == "policy") {
-    if (value == "late")
-      o->policy = Policy::kLate;
-    else if (value == "eager")
-      o->policy = Policy::kEager;
-    else if (value == "random")
-      o->policy = Policy::kRandom;
-    else
-      return "late, eager or random";
-    return nullptr;
-  }
+  if (key == "policy")
+    return oneOf(value, {{"late", Policy::kLate}, {"eager", Policy::kEager}, {"random", Policy::kRandom}}, &o->policy)
+               ? nullptr
+               : "late, eager or random";
   if (key == "devices") {
     if (!number(value, 0, 16, &v)) return "a number from 0 to 16";
     o->devices = static_cast<int>(v);
     return nullptr;
   }
+  if (key == "peers")
+    return oneOf(value, {{"all", Peers::kAll}, {"pairs", Peers::kPairs}, {"none", Peers::kNone}}, &o->peers)
+               ? nullptr
+               : "all, pairs or none";
   if (key == "cc") {
     if (!number(value, 0, 999, &v) || (v != 75 && v != 80 && v != 86 && v != 89 && v != 90))
       return "75, 80, 86, 89 or 90";
@@ -197,8 +203,8 @@ bool SimOptions::parse(const std::string &text, SimOptions *options, std::string
     const char *expected = equal == part.npos ? "" : set(key, value, options);
     if (expected && *expected == 0) {
       *error = "CUDA_SIM: '" + std::string(part) +
-               "' is none of seed=, policy=, devices=, cc=, memory=, driver=, limit=, fail=, skip=, drop=, alter=, "
-               "blocks=, findings=, report=";
+               "' is none of seed=, policy=, devices=, peers=, cc=, memory=, driver=, limit=, fail=, skip=, drop=, "
+               "alter=, blocks=, findings=, report=";
       return false;
     }
     if (expected) {

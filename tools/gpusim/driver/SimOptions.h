@@ -15,6 +15,13 @@ enum class Policy {
   kRandom, // some of them at each call, in an order of the seed
 };
 
+/// Which devices reach each other's memory.
+enum class Peers {
+  kAll,
+  kPairs, // 0 and 1, 2 and 3, and so on
+  kNone,
+};
+
 /// `fail=NAME:N:CODE`: the N-th call of a function returns CODE and does nothing.
 struct InjectedFailure {
   std::string function; // as cuGetProcAddress knows it
@@ -49,6 +56,7 @@ struct SimOptions {
   uint64_t seed = 0;
   Policy policy = Policy::kLate;
   int devices = 1;
+  Peers peers = Peers::kAll;
   int computeCapability = 80;          // 75, 80, 86, 89, 90
   uint64_t memory = uint64_t(4) << 30; // bytes of each device
   int driver = 13000;                  // what cuDriverGetVersion says
@@ -61,6 +69,9 @@ struct SimOptions {
   std::vector<DroppedWait> dropped;
   std::vector<AlteredLaunch> altered;
 
+  bool canReach(int device, int other) const {
+    return device != other && (peers == Peers::kAll || (peers == Peers::kPairs && device / 2 == other / 2));
+  }
   /// "seed=3,policy=eager". False, and `error` names the key, what it takes and what was found.
   static bool parse(const std::string &text, SimOptions *options, std::string *error);
 };

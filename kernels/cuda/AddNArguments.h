@@ -1,10 +1,10 @@
-// What the device code of add_n is given. Read by the host's compiler and by nvcc.
+// What the device code of add_n, add_n_f32 and so on, is given. Read by the host's compiler and by nvcc.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
 
-namespace opc::ops {
+namespace opc::cuda {
 
 struct AddNArguments {
   static constexpr int kInputs = 128;
@@ -14,4 +14,4 @@ struct AddNArguments {
   const void *in[kInputs];
 };
 
-} // namespace opc::ops
+} // namespace opc::cuda
