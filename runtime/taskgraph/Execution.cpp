@@ -60,31 +60,6 @@ template <bool kLeaves> Status TaskGraph::runPlainAs(Lane &lane, int64_t first, 
   return lane.stream->synchronize();
 }
 
-/// A step is recorded once and then replayed: one call for the host, however many kernels it has. The first one runs as
-/// it is, since it may load code and take memory, which no recording allows.
-Status TaskGraph::runRepeating(Lane &lane, int64_t steps) {
-  int64_t done = 0;
-  if (lane.stepsBefore == 0) {
-    OPC_RETURN_IF_ERROR(runPlainAs<false>(lane, 0, 1));
-    ++lane.stepsBefore, ++done;
-  }
-  if (done < steps && !lane.recording) {
-    Result<std::unique_ptr<StreamRecording>> recording = lane.stream->record([&]() -> Status {
-      for (size_t i = 0; i < lane.plain.size(); ++i)
-        if (Status s = lane.plain[i]->run(lane.stream->context()); !s.isOk())
-          return failed(std::move(s), lane.operations[i].task);
-      return Status::ok();
-    });
-    if (recording)
-      lane.recording = std::move(*recording);
-    else
-      lane.repeats = false; // a kernel that waits for the device, or takes memory
-  }
-  if (!lane.repeats) return runPlainAs<false>(lane, done, steps);
-  for (; done < steps; ++done) OPC_RETURN_IF_ERROR(lane.stream->replay(*lane.recording));
-  return lane.stream->synchronize();
-}
-
 bool TaskGraph::await(const Wait &wait, int64_t step) {
   const int64_t wanted = step + wait.offset;
   int64_t have = wait.counter->load(std::memory_order_acquire);
@@ -212,6 +187,11 @@ Status TaskGraph::runLanes(int64_t steps) {
     step_ += steps;
     return Status::ok();
   }
+  return recordsAll_ && !isWatched() ? runRecorded(steps) : runTogether(steps);
+}
+
+Status TaskGraph::runTogether(int64_t steps) {
+  Lane &own = lanes_[0];
   for (Counter &c : counters_) c.store(step_, std::memory_order_relaxed);
   for (Lane &lane : lanes_) lane.status = Status::ok();
   aborted_ = false;
@@ -224,7 +204,13 @@ Status TaskGraph::runLanes(int64_t steps) {
   for (int64_t left = working_.load(std::memory_order_acquire); left != 0;
        left = working_.load(std::memory_order_acquire))
     working_.wait(left, std::memory_order_acquire);
-  // What lanes have put into their streams is waited for here, when none of them adds to it.
+  OPC_RETURN_IF_ERROR(waitForAll());
+  step_ += steps;
+  return Status::ok();
+}
+
+/// What lanes have put into their streams is waited for here, when none of them adds to it.
+Status TaskGraph::waitForAll() {
   for (Lane &lane : lanes_) {
     Status done = waitFor(lane);
     if (lane.status.isOk()) lane.status = std::move(done);
@@ -233,9 +219,7 @@ Status TaskGraph::runLanes(int64_t steps) {
   const Status *failure = nullptr;
   for (const Lane &lane : lanes_)
     if (!lane.status.isOk() && (!failure || failure->id() == kRankGone)) failure = &lane.status;
-  if (failure) return *failure;
-  step_ += steps;
-  return Status::ok();
+  return failure ? *failure : Status::ok();
 }
 
 } // namespace opc::runtime

@@ -514,6 +514,7 @@ void TaskGraph::buildLanes(const std::vector<CrossEdge> &edges) {
                    std::all_of(lane.operations.begin(), lane.operations.end(),
                                [&](const Operation &op) { return mayRepeat(op.task); });
   }
+  recordsAll_ = recordsSteps() && mayRecordAll();
 }
 
 /// The mark that a task sets when it has signalled; null where its stream needs none.

@@ -190,6 +190,9 @@ private:
   }
   bool mayRepeat(uint32_t task) const;
   Status runRepeating(Lane &lane, int64_t steps);
+  bool mayRecordAll() const;
+  Status recordLanes();
+  Status runRecorded(int64_t steps);
   StreamMark *markBehind(uint32_t task, std::vector<std::optional<StreamMark *>> *marks);
   class DataView;
   template <bool kObserved> void runLaneAs(Lane &lane, int64_t first, int64_t steps);
@@ -208,6 +211,8 @@ private:
   void abortRun();
   Status failed(Status status, uint32_t task) const;
   Status runLanes(int64_t steps);
+  Status runTogether(int64_t steps);
+  Status waitForAll();
   Status placed(Status status) const;
   void workerLoop(Lane *lane);
 
@@ -219,6 +224,8 @@ private:
   std::shared_ptr<Memory> memory_; // of all siblings, in whatever order they go
   std::vector<CrossEdge> edges_;
   std::vector<Lane> lanes_;
+  bool recordsAll_ = false;                       // each step puts the same work into all streams, of one device
+  std::vector<std::unique_ptr<StreamMark>> ends_; // by lane: where what is recorded of it ends; of the first, begins
   std::vector<std::unique_ptr<Stream>> ownStreams_;
   std::vector<Stream *> arenaStreams_; // by arena: a lane's, or its own
   std::mutex observing_;

@@ -24,6 +24,9 @@ ADDED = {"hand_over": 1111, "pipelined": 1111, "fork": 0, "one_way": 11, "steady
 # Of these plans each two registers are laid over each other, and registers get a second slot without memory for it.
 REGISTERS = {"hand_over": "x/out a b c y", "ahead": "x/out a b y", "fork": "x/out a b c y", "again": "x/out a b c y"}
 SLOTS = {"hand_over": "a b c", "one_way": "a", "fork": "a b c", "again": "a b c"}
+# Plans of several streams, in which a step is a graph from the second one on; by themselves their steps are launched task by task.
+RECORDED = {plan + "_graph": plan for plan in ("hand_over", "fork", "one_way")}
+ADDED |= {name: ADDED[plan] for name, plan in RECORDED.items()}
 # Where the CPU works beside the device, its thread waits for copies: only there anybody waits for events while a plan runs.
 WAITING = ("beside", "beside_pipelined")
 
@@ -34,13 +37,16 @@ def expected(plan):
     for n in range(3):
         x = [i + 1000 * n for i in range(1000)]
         added = {**ADDED, "thousand": 1000, "ahead": 111, "again": 0}[plan] + (n + 1 if plan == "weights" else 0)
-        y = [2 * v + 112 for v in x] if plan in ("fork", "again") else [v + added for v in x]
+        y = [2 * v + 112 for v in x] if plan in ("fork", "fork_graph", "again") else [v + added for v in x]
         lines.append(sum((i + 1) * v for i, v in enumerate(y)))
     return "".join(f"{v}\n" for v in lines)
 
 
 def run(plan, sim, steps=3, *words, **more):
-    return subprocess.run([PROGRAM, plan, str(steps), *words], capture_output=True, text=True, timeout=300, env=dict(os.environ, CUDA_SIM=sim, **more))
+    if plan in RECORDED.values():
+        more.setdefault("OPC_CUDA_GRAPHS", "0")
+    return subprocess.run([PROGRAM, RECORDED.get(plan, plan), str(steps), *words], capture_output=True, text=True, timeout=300,
+                          env=dict(os.environ, CUDA_SIM=sim, **more))
 
 
 def report(plan, steps=3, **more):
@@ -181,18 +187,36 @@ class Plans(unittest.TestCase):
         self.assertEqual(calls["cuLaunchKernel"], 2 * 1000)
         self.assertNotIn("cuStreamWaitEvent", calls)
 
+    def test_a_graph_of_several_streams(self):
+        """Tasks of three streams are one launch, and the streams' edges are its own."""
+        for plan, tasks, streams, edges in (("hand_over_graph", 4, 2, 2), ("fork_graph", 4, 3, 4), ("one_way_graph", 2, 2, 1)):
+            found = report(plan)
+            self.assertEqual(found["calls"]["cuStreamBeginCapture"], 1)
+            self.assertEqual((found["graph_launches"], found["graph_nodes"]), (8, 8 * tasks))
+            self.assertEqual(found["calls"]["cuLaunchKernel"], 2 * tasks)
+            # Of the first step, and while it is recorded; credits are those of earlier steps.
+            self.assertEqual(found["calls"]["cuStreamWaitEvent"], 2 * edges + streams - 1)
+        for plan in ("pipelined", "beside"):  # slots that turn, and the CPU between
+            self.assertNotIn("cuStreamBeginCapture", report(plan)["calls"])
+
     def test_weights_that_are_set(self):
-        """Each run has others: the second step of the first run is recorded, and the first of each later one."""
-        found = report("weights")
-        self.assertEqual((found["calls"]["cuStreamBeginCapture"], found["graph_launches"]), (3, 8))
+        """Each run has others: the second step of the first run is recorded, and the first of each later one; of several streams, too."""
+        for plan in ("weights", "weights_apart"):
+            found = report(plan)
+            self.assertEqual((found["calls"]["cuStreamBeginCapture"], found["graph_launches"]), (3, 8))
+            done = run(plan, "")
+            self.assertEqual((done.returncode, done.stdout), (0, expected("weights")), done.stderr)
 
     def test_a_capture_that_fails(self):
         """Then every step is launched by itself."""
-        for fault in ("cuStreamBeginCapture:1:900", "cuGraphInstantiateWithFlags:1:2", "cuLaunchKernel:5:999"):
-            done = run("steady", "fail=" + fault)
-            if "is none of" in done.stderr or "takes FUNCTION" in done.stderr:
-                self.fail(done.stderr)
-            self.assertEqual((done.returncode, done.stdout), (0, expected("steady")), (fault, done.stderr))
+        common = ("cuStreamBeginCapture:1:900", "cuGraphInstantiateWithFlags:1:2")
+        for plan, faults in (("steady", (*common, "cuLaunchKernel:5:999")),
+                             ("fork_graph", (*common, "cuLaunchKernel:6:999", "cuStreamWaitEvent:5:900", "cuStreamWaitEvent:9:900"))):
+            for fault in faults:
+                done = run(plan, "fail=" + fault)
+                if "is none of" in done.stderr or "takes FUNCTION" in done.stderr:
+                    self.fail(done.stderr)
+                self.assertEqual((done.returncode, done.stdout), (0, expected(plan)), (plan, fault, done.stderr))
 
     def test_wrong_indices_of_an_earlier_run(self):
         """Each run answers for its own, also where a launch has failed before the notes were read."""

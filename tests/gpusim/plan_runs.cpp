@@ -197,6 +197,17 @@ GpuPlan weights() {
   return b;
 }
 
+/// Stream 0: x -> a. Stream 1: a + w -> y. The same numbers.
+GpuPlan weightsApart() {
+  GpuPlan b(2);
+  const uint32_t x = b.input("x", Shape{kElements}), w = b.variable("w", Shape{kElements}), a = b.value("a"),
+                 y = b.value("y");
+  b.add("xa", x, a, 100);
+  b.task("aw", "broadcast_add", {{"x", {a}}, {"y", {w}}}, {{"z", {y}}}, 1);
+  b.output("y", y);
+  return b;
+}
+
 /// y = x[i], by more ops than one block of notes on wrong indices has.
 GpuPlan gathers() {
   constexpr int kGathers = 300;
@@ -268,7 +279,7 @@ int main(int argc, char **argv) {
   std::map<std::string, GpuPlan> plans = {
       {"hand_over", handOver(1)}, {"pipelined", handOver(2)}, {"fork", forked()},    {"one_way", oneWay()},
       {"steady", steady()},       {"weights", weights()},     {"beside", beside(1)}, {"beside_pipelined", beside(2)},
-      {"again", again()},         {"thousand", thousand()},   {"ahead", ahead()}};
+      {"again", again()},         {"thousand", thousand()},   {"ahead", ahead()},    {"weights_apart", weightsApart()}};
   if (argc == 2 && argv[1] == std::string("after_failure")) return runAfterFailure();
   const auto plan = plans.find(argc >= 3 ? argv[1] : "");
   if (plan == plans.end()) {
