@@ -187,7 +187,11 @@ Status TaskGraph::runLanes(int64_t steps) {
     step_ += steps;
     return Status::ok();
   }
-  return recordsAll_ && !isWatched() ? runRecorded(steps) : runTogether(steps);
+  if (!recordsAll_ || isWatched()) return runTogether(steps);
+  const int64_t before = step_;
+  Status status = runRecorded(steps);
+  if (!status.isOk()) step_ = before;
+  return status;
 }
 
 Status TaskGraph::runTogether(int64_t steps) {

@@ -97,13 +97,13 @@ Status PeerBoxing::addMeeting(CudaDevice &device, const std::vector<size_t> &tol
   Meeting &m = meetings_.emplace_back();
   OPC_RETURN_IF_ERROR(driver().check(driver().eventCreate(&m.event, kNoTiming), "making an event on " + device.name()));
   m.said.resize(members_.size()), m.heard.resize(members_.size());
-  const auto message = [&](size_t member, std::vector<Word> &words) {
-    const auto bytes = static_cast<int64_t>(words.size() * sizeof(Word));
+  const auto message = [&](size_t member, std::vector<void *> &words) {
+    const auto bytes = static_cast<int64_t>(words.size() * sizeof(void *));
     return CommMessage{members_[member], CommBlock{words.data(), {bytes}, Box{{0}, {bytes}}, 1}};
   };
   for (size_t i = 0; i < members_.size(); ++i) {
     m.said[i].resize(told[i]), m.heard[i].resize(hears[i]);
-    if (!m.said[i].empty()) m.said[i][0] = addressOf(m.event);
+    if (!m.said[i].empty()) m.said[i][0] = m.event;
   }
   for (size_t i = 0; i < members_.size(); ++i) {
     if (told[i]) m.sends.push_back(message(i, m.said[i])), m.bytes += m.sends.back().block.bytes();
@@ -143,15 +143,15 @@ Status PeerBoxing::meet(Meeting &meeting, Communicator &comm, CUstream_st *strea
   counters_->bytesSent -= static_cast<uint64_t>(meeting.bytes);
   counters_->messages -= meeting.sends.size();
   for (const CommMessage &m : meeting.receives) counters_->bytesReceived -= static_cast<uint64_t>(m.block.bytes());
-  for (const std::vector<Word> &words : meeting.heard)
+  for (const std::vector<void *> &words : meeting.heard)
     if (!words.empty())
-      OPC_RETURN_IF_ERROR(driver().check(driver().streamWaitEvent(stream, reinterpret_cast<CUevent_st *>(words[0]), 0),
+      OPC_RETURN_IF_ERROR(driver().check(driver().streamWaitEvent(stream, static_cast<CUevent_st *>(words[0]), 0),
                                          "waiting for another rank's stream"));
   return Status::ok();
 }
 
-Status PeerBoxing::copy(void *to, Word from, size_t member, size_t bytes, CUstream_st *stream) {
-  return driver().check(driver().copyPeer(addressOf(to), context_, from, contexts_[member], bytes, stream),
+Status PeerBoxing::copy(void *to, const void *from, size_t member, size_t bytes, CUstream_st *stream) {
+  return driver().check(driver().copyPeer(addressOf(to), context_, addressOf(from), contexts_[member], bytes, stream),
                         "copying from the device of rank " + std::to_string(members_[member]));
 }
 
@@ -164,7 +164,7 @@ Status PeerBoxing::runMoves(Communicator &comm, CUstream_st *stream, const void 
   std::fill(next.begin(), next.end(), 1);
   for (const Move &m : sends_) {
     const auto member = static_cast<size_t>(m.member);
-    ready.said[member][next[member]++] = addressOf(locate(m, inputs[m.tensor], scratch));
+    ready.said[member][next[member]++] = locate(m, inputs[m.tensor], scratch);
   }
   OPC_RETURN_IF_ERROR(meet(ready, comm, stream));
   std::fill(next.begin(), next.end(), 1);
@@ -187,12 +187,12 @@ Status PeerBoxing::add(const Sum &sum, size_t tensor, void *output, CUstream_st 
   if (a.n == 0) return Status::ok();
   a.out = output;
   a.count = static_cast<int32_t>(members_.size());
-  Word all = addressOf(output);
-  const Word offset = static_cast<Word>(sum.begin[me_]) * sum.element;
+  cuda::CuPointer all = addressOf(output);
+  const size_t offset = static_cast<size_t>(sum.begin[me_]) * sum.element;
   for (size_t i = 0; i < members_.size(); ++i) {
-    const Word from = (isOther(i) ? meetings_[0].heard[i][1 + 2 * tensor] : own_[tensor]) + offset;
-    a.in[i] = reinterpret_cast<const void *>(from);
-    all |= from;
+    void *of = isOther(i) ? meetings_[0].heard[i][1 + 2 * tensor] : own_[tensor];
+    a.in[i] = static_cast<const char *>(of) + offset;
+    all |= addressOf(a.in[i]);
   }
   a.isAligned = all % 16 == 0;
   void *arguments[] = {&a, nullptr};
@@ -209,13 +209,13 @@ Status PeerBoxing::runSums(Communicator &comm, CUstream_st *stream, const void *
   for (size_t t = 0; t < tensorSums_.size(); ++t) {
     const Sum &sum = tensorSums_[t];
     char *packed = scratch + sum.packed;
-    own_[t] = addressOf(sum.pieces.empty() ? inputs[t] : packed);
+    own_[t] = sum.pieces.empty() ? const_cast<void *>(inputs[t]) : packed; // only read
     for (const CommBlock &piece : sum.pieces) {
       OPC_RETURN_IF_ERROR(pack(at(piece, inputs[t]), packed, true, stream));
       packed += piece.bytes();
     }
-    for (std::vector<Word> &words : ready.said)
-      if (!words.empty()) words[1 + 2 * t] = own_[t], words[2 + 2 * t] = addressOf(outputs[t]);
+    for (std::vector<void *> &words : ready.said)
+      if (!words.empty()) words[1 + 2 * t] = own_[t], words[2 + 2 * t] = outputs[t];
   }
   OPC_RETURN_IF_ERROR(meet(ready, comm, stream));
   for (size_t t = 0; t < tensorSums_.size(); ++t) {
@@ -231,8 +231,8 @@ Status PeerBoxing::runSums(Communicator &comm, CUstream_st *stream, const void *
       const auto offset = static_cast<size_t>(sum.begin[i]) * sum.element,
                  bytes = static_cast<size_t>(sum.elements[i]) * sum.element;
       if (!isOther(i) || bytes == 0) continue;
-      OPC_RETURN_IF_ERROR(
-          copy(static_cast<char *>(outputs[t]) + offset, ready.heard[i][2 + 2 * t] + offset, i, bytes, stream));
+      OPC_RETURN_IF_ERROR(copy(static_cast<char *>(outputs[t]) + offset,
+                               static_cast<const char *>(ready.heard[i][2 + 2 * t]) + offset, i, bytes, stream));
     }
   }
   return meet(meetings_[2], comm, stream);

@@ -24,10 +24,9 @@ public:
              const Scratch &scratch) override;
 
 private:
-  using Word = cuda::CuPointer;
   /// What ranks tell each other at one place of the step: an event, and addresses.
   struct Meeting {
-    std::vector<std::vector<Word>> said, heard; // by member
+    std::vector<std::vector<void *>> said, heard; // by member
     std::vector<CommMessage> sends, receives;
     int64_t bytes = 0;
     CUevent_st *event = nullptr;
@@ -47,7 +46,7 @@ private:
   Status addMeeting(CudaDevice &device, const std::vector<size_t> &told, const std::vector<size_t> &hears);
   bool isOther(size_t member) const { return members_[member] != rank_; }
   Status meet(Meeting &meeting, Communicator &comm, CUstream_st *stream);
-  Status copy(void *to, Word from, size_t member, size_t bytes, CUstream_st *stream);
+  Status copy(void *to, const void *from, size_t member, size_t bytes, CUstream_st *stream);
   Status add(const Sum &sum, size_t tensor, void *output, CUstream_st *stream);
   Status runMoves(Communicator &comm, CUstream_st *stream, const void *const *inputs, void *const *outputs,
                   char *scratch);
@@ -60,7 +59,7 @@ private:
   size_t me_ = 0;                    // among the members
   bool sums_ = false;
   std::vector<Sum> tensorSums_;
-  std::vector<Word> own_;      // by tensor: where what this rank adds lies
+  std::vector<void *> own_;    // by tensor: where what this rank adds lies
   std::vector<size_t> places_; // by member: the next word
   std::vector<Meeting> meetings_;
 };

@@ -18,7 +18,7 @@ using namespace opc::runtime;
 
 constexpr int kSteps = 3;
 
-SbpParallel S(int64_t axis) { return SbpParallel::split(axis); }
+SbpParallel split(int64_t axis) { return SbpParallel::split(axis); }
 const SbpParallel B = SbpParallel::broadcast(), P = SbpParallel::partialSum();
 
 struct Rank {
@@ -126,11 +126,11 @@ std::vector<BoxingOp> opsOf(const std::string &kind, int64_t ranks) {
   };
   const std::map<std::string, BoxingStep> steps = {{"sum", step(BoxingKind::kAllReduce, P, B)},
                                                    {"bucket", step(BoxingKind::kAllReduce, P, B)},
-                                                   {"sum_rows", step(BoxingKind::kReduceScatter, P, S(0))},
-                                                   {"sum_columns", step(BoxingKind::kReduceScatter, P, S(1))},
-                                                   {"gather_rows", step(BoxingKind::kAllGather, S(0), B)},
-                                                   {"gather_columns", step(BoxingKind::kAllGather, S(1), B)},
-                                                   {"exchange", step(BoxingKind::kAllToAll, S(0), S(1))},
+                                                   {"sum_rows", step(BoxingKind::kReduceScatter, P, split(0))},
+                                                   {"sum_columns", step(BoxingKind::kReduceScatter, P, split(1))},
+                                                   {"gather_rows", step(BoxingKind::kAllGather, split(0), B)},
+                                                   {"gather_columns", step(BoxingKind::kAllGather, split(1), B)},
+                                                   {"exchange", step(BoxingKind::kAllToAll, split(0), split(1))},
                                                    {"hand_on", step(BoxingKind::kExchange, B, B)}};
   const auto found = steps.find(kind);
   if (found == steps.end()) return {};
@@ -147,7 +147,7 @@ std::vector<BoxingOp> opsOf(const std::string &kind, int64_t ranks) {
 } // namespace
 
 int main(int argc, char **argv) {
-  const int64_t ranks = argc == 3 ? std::atoll(argv[2]) : 0;
+  const int64_t ranks = argc == 3 ? std::strtoll(argv[2], nullptr, 10) : 0;
   const std::vector<BoxingOp> ops = ranks > 1 ? opsOf(argv[1], ranks) : std::vector<BoxingOp>();
   if (ops.empty()) {
     std::fprintf(stderr,
