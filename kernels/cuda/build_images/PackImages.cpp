@@ -13,6 +13,9 @@
 
 namespace {
 
+/// Of zlib: 9 takes four times as long for 3 % less.
+constexpr int kLevel = 7;
+
 /// The names after ".visible .entry".
 std::vector<std::string> entriesOf(const std::string &ptx) {
   static const std::string kEntry = ".visible .entry ";
@@ -31,7 +34,7 @@ int capabilityOf(const std::string &path) {
   if (at == std::string::npos || path.size() < kEnd.size() ||
       path.compare(path.size() - kEnd.size(), kEnd.size(), kEnd) != 0)
     return 0;
-  return std::atoi(path.c_str() + at + kBefore.size());
+  return static_cast<int>(std::strtol(path.c_str() + at + kBefore.size(), nullptr, 10));
 }
 
 int fail(const std::string &message) {
@@ -54,7 +57,7 @@ int main(int argc, char **argv) {
     uLongf bytes = compressBound(static_cast<uLong>(data.size()));
     std::string block(bytes, '\0');
     if (compress2(reinterpret_cast<Bytef *>(block.data()), &bytes, reinterpret_cast<const Bytef *>(data.data()),
-                  static_cast<uLong>(data.size()), 9) != Z_OK)
+                  static_cast<uLong>(data.size()), kLevel) != Z_OK)
       return fail("zlib failed");
     const std::string place =
         std::to_string(packed.size()) + ", " + std::to_string(bytes) + ", " + std::to_string(data.size());
