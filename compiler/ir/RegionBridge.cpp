@@ -69,7 +69,7 @@ Result<std::shared_ptr<const Batch>> toBatch(FusedOp op, const Registry &registr
     for (Value v : user.getArgs()) step.args.push_back(cast<BlockArgument>(v).getArgNumber());
     batch->steps.push_back(std::move(step));
   }
-  OPC_RETURN_IF_ERROR(checkBatch(*batch));
+  OPC_RETURN_IF_ERROR(checkBatch(*batch, device));
   return std::shared_ptr<const Batch>(std::move(batch));
 }
 

@@ -259,10 +259,14 @@ def ScheduleOps : GraphPass<"opc-schedule"> {
 def BatchUpdates : GraphPass<"opc-batch-updates"> {
   let summary = "Updates of many variables become one task";
   let description = [{
-    Updates whose kernels work in pieces are joined in the order that the tasks have: each may run later, but not behind
-    what follows it, not where gradients that stay alive would raise the peak, and not where it would wait for another
-    stream. Where the peak allows some of them alone, the largest stay tasks of their own.
+    Updates whose kernels work in pieces, or on a GPU by one launch for many, are joined in the order that the tasks
+    have: each may run later, but not behind what follows it, not where gradients that stay alive would raise the peak,
+    and not where it would wait for another stream. Where the peak allows some of them alone, the largest stay tasks of
+    their own.
   }];
+  let options = [
+    Option<"gpu", "gpu", "bool", /*default=*/"false", "The graph is for a GPU">
+  ];
 }
 
 def PlanMemory : GraphPass<"opc-plan-memory"> {

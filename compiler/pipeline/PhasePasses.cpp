@@ -71,8 +71,8 @@ void populatePhase(Phase phase, OpPassManager &passes, const CompileOptions &opt
   case Phase::kSchedule:
     if (options.deviceType() != DeviceType::kCPU) passes.addPass(createAssignDevices({options.cpuFallback}));
     passes.addPass(createScheduleOps());
-    if (options.fuse && options.regions && options.sizes.empty() && options.device == "cpu")
-      passes.addPass(createBatchUpdates());
+    if (options.fuse && options.regions && options.sizes.empty())
+      passes.addPass(createBatchUpdates({options.deviceType() == DeviceType::kGPU}));
     return;
   case Phase::kImport:
   case Phase::kMemory:

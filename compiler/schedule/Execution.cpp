@@ -218,7 +218,9 @@ private:
         return;
       }
       task.batch = std::move(*batch);
+      task.stream = streamOf(op);
       out_->tasks.push_back(std::move(task));
+      touch(op, out_->tasks.back().stream);
       return;
     }
     auto region = ir::toRegion(op, registry_, device_, &knownSteps_);

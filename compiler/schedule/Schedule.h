@@ -21,7 +21,7 @@ mlir::LogicalResult schedule(mlir::ModuleOp module);
 /// Joins updates of variables into tasks of many (opc.fused of the kind "updates"), in the order that the tasks have:
 /// an update may run later than before, where that keeps no more memory alive than the graph needs, where nothing waits
 /// for it, and where it need not wait for another stream. Of those that cannot, the largest stay alone.
-mlir::LogicalResult batchUpdates(mlir::ModuleOp module, const Registry &registry);
+mlir::LogicalResult batchUpdates(mlir::ModuleOp module, const Registry &registry, DeviceType device);
 
 /// Which tasks must run before others beside those whose results they read: what writes variables, what the graph
 /// orders, boxings. `ops` in a topological order of their data. Errors are those of variableOrder().

@@ -22,8 +22,10 @@ struct ScheduleOpsPass : impl::ScheduleOpsBase<ScheduleOpsPass> {
 };
 
 struct BatchUpdatesPass : impl::BatchUpdatesBase<BatchUpdatesPass> {
+  using BatchUpdatesBase::BatchUpdatesBase;
   void runOnOperation() override {
-    if (batchUpdates(getOperation(), registryOf(&getContext())).failed()) signalPassFailure();
+    const DeviceType device = gpu ? DeviceType::kGPU : DeviceType::kCPU;
+    if (batchUpdates(getOperation(), registryOf(&getContext()), device).failed()) signalPassFailure();
   }
 };
 

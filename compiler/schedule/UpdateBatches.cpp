@@ -1,5 +1,6 @@
 // Updates of many variables in one task: which wait for which.
 // SPDX-License-Identifier: Apache-2.0
+#include "AssignDevices.h"
 #include "AttrBridge.h"
 #include "Graph.h"
 #include "MutableInputs.h"
@@ -18,8 +19,8 @@ namespace {
 
 class UpdateBatcher {
 public:
-  UpdateBatcher(ModuleOp module, const Registry &registry)
-      : module_(module), block_(graphBlock(module)), registry_(registry) {}
+  UpdateBatcher(ModuleOp module, const Registry &registry, DeviceType device)
+      : module_(module), block_(graphBlock(module)), registry_(registry), device_(device), sides_(block_, device) {}
   ~UpdateBatcher() {
     for (Operation *op : ops_)
       if (!op->getBlock()) op->destroy(); // it is in a batch now
@@ -50,6 +51,7 @@ public:
 
 private:
   bool isUpdate(Operation *op) const {
+    if (device_ == DeviceType::kGPU && isOnCpu(op)) return false; // beside the device updates are few
     auto user = dyn_cast<ir::UserOp>(op);
     const user_op::OpDef *def = user ? user.def() : nullptr;
     if (!def || !def->modifyInputs || op->getNumResults() != 0) return false;
@@ -60,20 +62,20 @@ private:
       if (written[i] && mayStayUnwritten(*instance, i) &&
           !user.getArgs()[static_cast<unsigned>(i)].getDefiningOp<ir::VariableOp>())
         return false;
-    const auto kernel = instance->selectKernel(registry_, DeviceType::kCPU);
-    return kernel && mayJoinBatch(*instance, **kernel);
+    const auto kernel = instance->selectKernel(registry_, device_);
+    return kernel && mayJoinBatch(*instance, **kernel, device_);
   }
 
   OverwritePairs overwrites(Operation *op) const {
     if (auto fused = dyn_cast<ir::FusedOp>(op)) {
-      const auto region = ir::toRegion(fused, registry_, DeviceType::kCPU);
+      const auto region = ir::toRegion(fused, registry_, device_);
       return region ? regionInplacePairs(**region) : OverwritePairs();
     }
     auto user = dyn_cast<ir::UserOp>(op);
     const user_op::OpDef *def = user ? user.def() : nullptr;
     const std::unique_ptr<OpInstance> instance = def ? ir::toInstance(user, *def) : nullptr;
     if (!instance) return {};
-    const auto kernel = instance->selectKernel(registry_, DeviceType::kCPU);
+    const auto kernel = instance->selectKernel(registry_, sides_.kernelsOf(op));
     return kernel ? instance->inplacePairs(**kernel) : OverwritePairs();
   }
 
@@ -109,7 +111,7 @@ private:
   std::optional<uint64_t> arenaBytes() {
     ScopedDiagnosticHandler quiet(module_.getContext(), [](Diagnostic &) { return success(); });
     ExecutionSchedule execution;
-    if (planExecution(module_, registry_, DeviceType::kCPU, &execution).failed()) return std::nullopt;
+    if (planExecution(module_, registry_, device_, &execution).failed()) return std::nullopt;
     return execution.memory.arenaBytes;
   }
 
@@ -118,10 +120,16 @@ private:
     bool follows = mark_[t] == generation_;
     for (const auto &[made, read] : graph_.tasks[t].overwrites) follows |= waiters_[read] > 0;
     for (Value v : ops_[t]->getOperands())
-      if (auto boxing = v.getDefiningOp<ir::BoxingOp>(); boxing && boxing.getChannel() > 0)
-        follows |= arrived_.insert(boxing).second; // here the stream waits, and could do those updates meanwhile
+      if (isFromElsewhere(v, ops_[t]))
+        follows |= arrived_.insert(v.getDefiningOp()).second; // here the stream waits, and could do those updates
     if (members_.empty()) return false;
     return follows || (isUpdate_[t] && !isAlike(ops_[t], ops_[members_.back()]));
+  }
+  /// Whether a task of the computation's stream reads what another stream makes.
+  bool isFromElsewhere(Value v, Operation *reader) const {
+    constexpr auto kHere = static_cast<uint32_t>(DeviceStream::kDevice);
+    Operation *maker = v.getDefiningOp();
+    return maker && ir::isTask(maker) && sides_.streamOf(reader) == kHere && sides_.streamOf(maker) != kHere;
   }
   static bool isAlike(Operation *a, Operation *b) {
     return a->getAttr(ir::kLagAttr) == b->getAttr(ir::kLagAttr) &&
@@ -212,6 +220,8 @@ private:
   ModuleOp module_;
   Block &block_;
   const Registry &registry_;
+  const DeviceType device_;
+  const DeviceSides sides_;
   std::vector<Operation *> ops_; // in the order of execution
   Operation *behind_ = nullptr;  // the last of them
   std::vector<bool> isUpdate_;
@@ -236,6 +246,8 @@ private:
 
 } // namespace
 
-LogicalResult batchUpdates(ModuleOp module, const Registry &registry) { return UpdateBatcher(module, registry).run(); }
+LogicalResult batchUpdates(ModuleOp module, const Registry &registry, DeviceType device) {
+  return UpdateBatcher(module, registry, device).run();
+}
 
 } // namespace opc

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Batch.h"
 #include "HostContexts.h"
+#include "JoiningTask.h"
 #include "KernelTask.h"
 #include "MutableInputs.h"
 #include "Region.h"
@@ -10,16 +11,19 @@
 #include "opc/PieceTask.h"
 
 #include <algorithm>
+#include <map>
 
 namespace opc {
 
 using user_op::KernelDef;
 
-bool mayJoinBatch(const OpInstance &op, const KernelDef &kernel) {
+bool mayJoinBatch(const OpInstance &op, const KernelDef &kernel, DeviceType device) {
   if (!kernel.create || kernel.hasState || !op.outputArgs().empty()) return false;
-  HostCreateContext context(op, DeviceType::kCPU);
+  HostCreateContext context(op, device);
   std::unique_ptr<user_op::OpKernel> made;
-  return kernel.create(&context, &made).isOk() && dynamic_cast<const user_op::PieceKernel *>(made.get());
+  if (!kernel.create(&context, &made).isOk()) return false;
+  return device == DeviceType::kGPU ? dynamic_cast<const cuda::JoiningKernel *>(made.get()) != nullptr
+                                    : dynamic_cast<const user_op::PieceKernel *>(made.get()) != nullptr;
 }
 
 std::vector<bool> writtenInputs(const Batch &batch) {
@@ -32,7 +36,7 @@ std::vector<bool> writtenInputs(const Batch &batch) {
   return written;
 }
 
-Status checkBatch(const Batch &batch) {
+Status checkBatch(const Batch &batch, DeviceType device) {
   const auto bad = [](const std::string &what) {
     return Status(StatusCode::kInvalidGraph, "OPC0816", "invalid plan: " + what).withHelp("compile the graph again");
   };
@@ -43,7 +47,7 @@ Status checkBatch(const Batch &batch) {
   std::vector<const BatchStep *> user(batch.inputs.size(), nullptr);
   for (const BatchStep &step : batch.steps) {
     const std::string name = step.op.conf().name + " (" + step.op.def().name + ")";
-    if (!mayJoinBatch(step.op, *step.kernel))
+    if (!mayJoinBatch(step.op, *step.kernel, device))
       return bad(name + " makes tensors, or its kernel here does not work in pieces");
     for (size_t k = 0; k < step.args.size(); ++k) {
       if (step.args[k] >= batch.inputs.size() || step.op.inputDescs()[k] != batch.inputs[step.args[k]])
@@ -94,6 +98,28 @@ private:
   std::vector<int64_t> ends_; // by step: the pieces of it and those before it
 };
 
+/// Launches that do what those of all steps do, of one group each.
+class BoundLaunches final : public user_op::BoundKernel {
+public:
+  BoundLaunches(const std::vector<std::unique_ptr<KernelTask>> &tasks, DeviceCtx *ctx) {
+    std::map<std::string, std::vector<const cuda::JoiningTask *>> groups;
+    for (const auto &task : tasks) {
+      const auto *joining = dynamic_cast<const cuda::JoiningTask *>(task->bound());
+      if (!joining)
+        throw ContractError(task->op().def().name + ": its kernel says that its launches can be one, and they cannot");
+      groups[joining->group()].push_back(joining);
+    }
+    for (const auto &[group, members] : groups) launches_.push_back(members.front()->join(members, ctx));
+  }
+
+  void Run(DeviceCtx *ctx) override {
+    for (const auto &launch : launches_) launch->Run(ctx);
+  }
+
+private:
+  std::vector<std::unique_ptr<user_op::BoundKernel>> launches_;
+};
+
 class BatchKernel final : public user_op::BindingKernel {
 public:
   explicit BatchKernel(std::shared_ptr<const Batch> batch) : batch_(std::move(batch)) {}
@@ -112,6 +138,8 @@ public:
       if (!task) throw ContractError(task.status().message() + ", " + task.status().context());
       tasks.push_back(std::move(*task));
     }
+    if (ctx->device_ctx()->device_type() == DeviceType::kGPU)
+      return std::make_unique<BoundLaunches>(tasks, ctx->device_ctx());
     return std::make_unique<BoundBatch>(std::move(tasks));
   }
 

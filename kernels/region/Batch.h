@@ -24,14 +24,16 @@ struct Batch {
 
 constexpr size_t kMaxBatchSteps = 1024;
 
-/// Whether an op may be in a batch: it has no outputs, and its kernel computes pieces (opc/PieceTask.h).
-bool mayJoinBatch(const OpInstance &op, const user_op::KernelDef &kernel);
+/// Whether an op may be in a batch: it has no outputs, and its kernel computes pieces (opc/PieceTask.h), or, on a GPU,
+/// its launches can be one (JoiningTask.h).
+bool mayJoinBatch(const OpInstance &op, const user_op::KernelDef &kernel, DeviceType device);
 /// What must hold of a batch before it runs. An error (OPC0816) says which step is wrong.
-Status checkBatch(const Batch &batch);
+Status checkBatch(const Batch &batch, DeviceType device);
 /// Which inputs are written.
 std::vector<bool> writtenInputs(const Batch &batch);
 
-/// A kernel that runs the batch: its pieces are those of all steps, which threads share evenly.
+/// A kernel that runs the batch: its pieces are those of all steps, which threads share evenly; on a GPU, launches for
+/// many steps each.
 user_op::KernelDef batchKernel(std::shared_ptr<const Batch> batch);
 
 } // namespace opc

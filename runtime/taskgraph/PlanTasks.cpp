@@ -276,7 +276,7 @@ public:
     if (m_.streams[t.stream].isComm()) return bad("OPC0716", "a stream for communication holds boxing tasks alone");
     if (p.op_type() == kRegionType) {
       OPC_RETURN_IF_ERROR(p.region() ? region(p, index) : batch(p, index));
-      return inReach(t, p.region() ? deviceTypeOf(m_.streams[t.stream].device) : DeviceType::kCPU);
+      return inReach(t, deviceTypeOf(m_.streams[t.stream].device));
     }
     if (p.graph_size() && controlKind(t.type) == ControlKind::kNone)
       return bad("OPC0826", "it has graphs, and its op has none");
@@ -386,6 +386,7 @@ private:
     partsOf(p, &t);
     for (const plan::Task &b : p.body()) {
       ModelTask step;
+      step.stream = t.stream;
       Status s = single(b, &step);
       if (s && (step.workspace != kNone || step.workspaceBytes)) s = bad("OPC0816", "it has a workspace");
       if (!s) return std::move(s).withContext("op " + b.name() + " (" + b.op_type() + ") in its body");
@@ -393,7 +394,7 @@ private:
       for (uint32_t tensor : step.inputs)
         batch->steps.back().args.push_back(positions.at(tensor)); // as checkBody() says
     }
-    OPC_RETURN_IF_ERROR(checkBatch(*batch));
+    OPC_RETURN_IF_ERROR(checkBatch(*batch, deviceTypeOf(m_.streams[t.stream].device)));
     t.mutableInput = writtenInputs(*batch);
     OPC_RETURN_IF_ERROR(checkWritten(t));
     for (size_t i = 0; i < t.inputs.size(); ++i) t.op->inputDescs()[i] = m_.tensors[t.inputs[i]].desc;

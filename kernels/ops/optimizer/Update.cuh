@@ -18,13 +18,21 @@ __device__ inline double valueOf(const DeviceScalar &s) {
 __device__ inline float root(float x) { return sqrtf(x); }
 __device__ inline double root(double x) { return sqrt(x); }
 
+/// The elements that a thread takes.
+struct Items {
+  int64_t first, end, step;
+};
+__device__ inline Items ofGrid(const UpdateArguments &a) { return {firstItem(), a.n, itemStep()}; }
+
 /// What the updates of one task have in common.
 template <class T> struct Update {
   const UpdateArguments &a;
+  Items items;
   double rate;
   T scale;
-  __device__ explicit Update(const UpdateArguments &arguments)
-      : a(arguments), rate(valueOf(arguments.rate) * arguments.rateScale),
+  __device__ explicit Update(const UpdateArguments &arguments) : Update(arguments, ofGrid(arguments)) {}
+  __device__ Update(const UpdateArguments &arguments, Items taken)
+      : a(arguments), items(taken), rate(valueOf(arguments.rate) * arguments.rateScale),
         scale(static_cast<T>(arguments.scale * valueOf(arguments.scaleBy))) {}
 
   /// Whether skip_if lets the update be.
@@ -34,7 +42,7 @@ template <class T> struct Update {
     if (!wanted()) return;
     T *model = static_cast<T *>(a.model);
 #pragma unroll 1
-    for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
+    for (int64_t i = items.first; i < items.end; i += items.step) {
       const T old = model[i], next = f(i, old, gradient(i, old));
       model[i] = next;
       if (a.copyKind == 1) static_cast<float16 *>(a.copy)[i] = stored<float16>(next);

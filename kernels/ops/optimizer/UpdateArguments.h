@@ -43,6 +43,16 @@ struct UpdateArguments {
   int32_t takesMoments, unused;
 };
 
+/// Updates that one launch does. A block takes chunks of their elements.
+struct UpdateTable {
+  static constexpr int32_t kMost = 80; // parameters of a kernel are of 32,764 bytes at most
+  static constexpr int64_t kChunk = 2048;
+  int32_t count, unused;
+  int64_t ends[kMost]; // by update: chunks of it and those before it
+  UpdateArguments updates[kMost];
+};
+static_assert(sizeof(UpdateTable) <= 32764);
+
 /// learning_rate_schedule.
 enum class DecayForm : int32_t {
   kNone,

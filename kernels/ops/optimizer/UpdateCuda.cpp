@@ -1,5 +1,6 @@
 // The updates of models on GPUs.
 // SPDX-License-Identifier: Apache-2.0
+#include "JoiningTask.h"
 #include "optimizer/UpdateArguments.h"
 #include "optimizer/UpdateOp.h"
 #include "support/CudaTask.h"
@@ -65,11 +66,65 @@ std::unique_ptr<BoundKernel> bindUpdate(KernelBindContext *ctx, const UpdateArgu
   return bindLaunch(ctx, kernelOf(ctx->op_type_name(), ctx->In("model").data_type()), a.n, a);
 }
 
-std::unique_ptr<BoundKernel> bindSgd(KernelBindContext *ctx) { return bindUpdate(ctx, common(ctx)); }
+/// The updates of a table in one launch.
+class TableTask final : public BoundKernel {
+public:
+  explicit TableTask(cuda::CudaFunction kernel) : kernel_(kernel) {}
+  bool isFull() const { return table_.count == UpdateTable::kMost; }
+  void add(const UpdateArguments &a) {
+    chunks_ += (a.n + UpdateTable::kChunk - 1) / UpdateTable::kChunk;
+    table_.ends[table_.count] = chunks_;
+    table_.updates[table_.count++] = a;
+  }
+  void Run(DeviceCtx *ctx) override {
+    void *arguments[] = {&table_, nullptr};
+    cuda::CudaLaunch::of(ctx).launch(kernel_, cuda::blocksFor(chunks_ * cuda::kBlock), {cuda::kBlock, 1, 1}, 0,
+                                     arguments);
+  }
+
+private:
+  cuda::CudaFunction kernel_;
+  UpdateTable table_{};
+  int64_t chunks_ = 0;
+};
+
+/// One update, which other ones can join.
+class UpdateTask final : public cuda::JoiningTask {
+public:
+  UpdateTask(KernelBindContext *ctx, const UpdateArguments &a)
+      : table_(kernelOf(ctx->op_type_name() + "s", ctx->In("model").data_type())), arguments_(a),
+        alone_(bindUpdate(ctx, a)) {}
+
+  void Run(DeviceCtx *ctx) override { alone_->Run(ctx); }
+  std::string group() const override { return table_; }
+  std::unique_ptr<BoundKernel> join(const std::vector<const JoiningTask *> &tasks, DeviceCtx *ctx) const override {
+    const cuda::CudaFunction kernel = cuda::CudaLaunch::of(ctx).function(table_);
+    std::vector<std::shared_ptr<TableTask>> launches;
+    for (const JoiningTask *task : tasks) {
+      const UpdateArguments &a = static_cast<const UpdateTask *>(task)->arguments_;
+      if (a.n == 0) continue;
+      if (launches.empty() || launches.back()->isFull()) launches.push_back(std::make_shared<TableTask>(kernel));
+      launches.back()->add(a);
+    }
+    return bindTask([launches](DeviceCtx *dev) {
+      for (const auto &launch : launches) launch->Run(dev);
+    });
+  }
+
+private:
+  const std::string table_; // its kernel for many
+  const UpdateArguments arguments_;
+  const std::unique_ptr<BoundKernel> alone_;
+};
+std::unique_ptr<BoundKernel> bindJoining(KernelBindContext *ctx, const UpdateArguments &a) {
+  return std::make_unique<UpdateTask>(ctx, a);
+}
+
+std::unique_ptr<BoundKernel> bindSgd(KernelBindContext *ctx) { return bindJoining(ctx, common(ctx)); }
 std::unique_ptr<BoundKernel> bindMomentum(KernelBindContext *ctx) {
   UpdateArguments a = common(ctx);
   addMomentum(ctx, &a);
-  return bindUpdate(ctx, a);
+  return bindJoining(ctx, a);
 }
 std::unique_ptr<BoundKernel> bindAdam(KernelBindContext *ctx) {
   UpdateArguments a = common(ctx);
@@ -77,7 +132,7 @@ std::unique_ptr<BoundKernel> bindAdam(KernelBindContext *ctx) {
   a.m = written(ctx, "m");
   a.v = written(ctx, "v");
   if (ctx->Attr<bool>("amsgrad")) a.maxV = written(ctx, "max_v");
-  return bindUpdate(ctx, a);
+  return bindJoining(ctx, a);
 }
 std::unique_ptr<BoundKernel> bindRmsProp(KernelBindContext *ctx) {
   UpdateArguments a = common(ctx);
@@ -86,7 +141,7 @@ std::unique_ptr<BoundKernel> bindRmsProp(KernelBindContext *ctx) {
   a.epsilon = real(ctx, "epsilon");
   a.m = written(ctx, "mean_square");
   if (ctx->Attr<bool>("centered")) a.v = written(ctx, "mean_gradient");
-  return bindUpdate(ctx, a);
+  return bindJoining(ctx, a);
 }
 std::unique_ptr<BoundKernel> bindAdagrad(KernelBindContext *ctx) {
   UpdateArguments a = common(ctx);
@@ -94,7 +149,7 @@ std::unique_ptr<BoundKernel> bindAdagrad(KernelBindContext *ctx) {
   a.epsilon = real(ctx, "epsilon");
   a.rateDecay = real(ctx, "lr_decay");
   a.step = scalarOf(ctx, "train_step", static_cast<double>(ctx->Attr<int32_t>("train_step_val")));
-  return bindUpdate(ctx, a);
+  return bindJoining(ctx, a);
 }
 std::unique_ptr<BoundKernel> bindRegularize(KernelBindContext *ctx) {
   UpdateArguments a{};
@@ -184,13 +239,20 @@ template <bool kIsLamb> std::unique_ptr<BoundKernel> bindNormsOp(KernelBindConte
 template <auto bind> struct Of {
   template <class> using Kernel = FunctionKernel<bind>;
 };
+template <auto bind> class JoiningUpdate final : public BindingKernel, public cuda::JoiningKernel {
+public:
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override { return bind(ctx); }
+};
+template <auto bind> struct Joining {
+  template <class> using Kernel = JoiningUpdate<bind>;
+};
 KernelOptions withParts() { return onGpu().TmpSize(partsSize); }
 
-REGISTER_KERNELS("sgd_update").Kernel<Of<bindSgd>::Kernel, ModelTypes>("model", onGpu());
-REGISTER_KERNELS("momentum_update").Kernel<Of<bindMomentum>::Kernel, ModelTypes>("model", onGpu());
-REGISTER_KERNELS("adam_update").Kernel<Of<bindAdam>::Kernel, ModelTypes>("model", onGpu());
-REGISTER_KERNELS("rmsprop_update").Kernel<Of<bindRmsProp>::Kernel, ModelTypes>("model", onGpu());
-REGISTER_KERNELS("adagrad_update").Kernel<Of<bindAdagrad>::Kernel, ModelTypes>("model", onGpu());
+REGISTER_KERNELS("sgd_update").Kernel<Joining<bindSgd>::Kernel, ModelTypes>("model", onGpu());
+REGISTER_KERNELS("momentum_update").Kernel<Joining<bindMomentum>::Kernel, ModelTypes>("model", onGpu());
+REGISTER_KERNELS("adam_update").Kernel<Joining<bindAdam>::Kernel, ModelTypes>("model", onGpu());
+REGISTER_KERNELS("rmsprop_update").Kernel<Joining<bindRmsProp>::Kernel, ModelTypes>("model", onGpu());
+REGISTER_KERNELS("adagrad_update").Kernel<Joining<bindAdagrad>::Kernel, ModelTypes>("model", onGpu());
 REGISTER_KERNELS("l1_l2_regularize_gradient")
     .Kernel<Of<bindRegularize>::Kernel, ModelTypes>("model", onGpu().Inplace("out", "model_diff"));
 REGISTER_KERNELS("lamb_update").Kernel<Of<bindLamb>::Kernel, ModelTypes>("model", withParts());
