@@ -1,10 +1,11 @@
 # Accesses of elementwise, reduction, norm, transpose and matmul kernels at sizes of some blocks: sectors of global memory against the
-# least that could hold the bytes, and bank conflicts of shared memory.
+# least that could hold the bytes, bank conflicts of shared memory, and bytes that are moved against an op's inputs and outputs.
 # SPDX-License-Identifier: Apache-2.0
 """usage: sectors.py [--table]      needs nvcc's kernels in the build (OPC_BUILD_DIR), python3 with numpy
 
-Each op runs alone on the simulated GPU, whose report counts 32-byte sectors and wavefronts of every kernel. tests/gpusim/sectors.txt
-has the kernels that are above the bounds, with the reason; the list may only shrink. --table prints all ratios.
+Each op runs alone on the simulated GPU, whose report counts 32-byte sectors and wavefronts of every kernel. What an op moves are all sectors
+of its kernels, those of a repeated read each time: there are no caches. tests/gpusim/sectors.txt has what is above the bounds, with
+the reason; the list may only shrink. --table prints all ratios.
 """
 import json
 import os
@@ -21,7 +22,9 @@ from gpu_ops import Graph  # noqa: E402
 
 LISTED = os.path.join(SOURCE, "tests", "gpusim", "sectors.txt")
 SECTORS = 1.15  # the most, of the least possible
+TRAFFIC = 1.1  # the most bytes moved, of those of inputs and outputs
 TYPES = (np.float32, np.float64, np.float16)
+SECTOR = 32
 
 
 def ints(*values):
@@ -106,9 +109,46 @@ INSTANCES = {
 }
 
 
+# The products' tiles read their operands several times: what they move is no measure of them.
+MOVES_ONCE = [name for name in INSTANCES if "matmul" not in name]
+
+
+def chain(g, x):
+    """Three elementwise ops of two tensors."""
+    a, b = g.input("x", x), g.input("z", x + 1)
+    return g.op("c", "broadcast_mul", {"x": g.op("b", "broadcast_add", {"x": g.op("a", "relu", {"x": a}, ("y",)), "y": b}, ("z",)), "y": b}, ("z",))
+
+
+def repeated(g, x):
+    """An elementwise op of a row and a tensor, and another one."""
+    a, b = g.input("x", x), g.input("z", x.reshape(-1)[: x.shape[-1]])
+    return g.op("b", "relu", {"x": g.op("a", "broadcast_add", {"x": a, "y": b}, ("z",))}, ("y",))
+
+
+def scores(g, x):
+    """softmax of what elementwise ops make."""
+    return g.op("b", "softmax", {"in": g.op("a", "relu", {"x": g.input("x", x)}, ("y",))}, ("out",))
+
+
+def residual(g, x):
+    """rms_norm of a sum, with its weight."""
+    total = g.op("a", "broadcast_add", {"x": g.input("x", x), "y": g.input("z", x + 1)}, ("z",))
+    given = {"x": total, "weight": g.input("w", x.reshape(-1)[: x.shape[-1]])}
+    return g.op("b", "rms_norm", given, ("y", "inv_rms"), normalized_shape="at_shape { dim: 512 }")
+
+
+# Each is one kernel of generated code.
+REGIONS = {"region of a chain": ((64, 256), chain), "region with a row": ((64, 256), repeated), "region of a softmax": ((64, 512), scores),
+           "region of a norm": ((64, 512), residual)}
+
+
 # Every sixteenth element of a row: a sector for each, of which an eighth (f32) is wanted.
 SCATTERED = {"slice by steps": ((64, 512), unary("slice", start="at_list_int64 { val: 0 val: 0 }", stop="at_list_int64 { val: 64 val: 512 }",
                                                  step="at_list_int64 { val: 1 val: 16 }"))}
+
+
+# More than a block holds: each element is read twice.
+LONG = ((8, 8192), unary("logsumexp", "input_tensor", "output_tensor", axis=ints(1), keepdims="at_bool: false"))
 
 
 # The matrix units' kernels of other ops, and those of f32.
@@ -117,8 +157,9 @@ HALF = {**UNITS, "attention": ((64, 64), attention)}
 ROUNDED = {f"{name}, TF32": instance for name, instance in {**INSTANCES, **UNITS}.items() if "matmul" in name or name in UNITS}
 
 
-def counters(instances=None, types=TYPES, *options):
-    """{(instance, type, kernel): (sectors over the least, wavefronts over the least)}"""
+def counters(instances=None, types=TYPES, *options, traffic=None):
+    """{(instance, type, kernel): (sectors over the least, wavefronts over the least)}; what each instance moves over its inputs and outputs
+    comes into `traffic`."""
     found = {}
     for name, (shape, add) in (instances or INSTANCES).items():
         for kind in types:
@@ -126,21 +167,29 @@ def counters(instances=None, types=TYPES, *options):
                 graph = Graph()
                 x = np.random.default_rng(3).uniform(-1, 1, shape).astype(kind)
                 graph.output("result", add(graph, x))
-                done, _ = graph.run("sim", "--no-fuse", *options, policy=f"report={folder}/report.json")
+                done, outputs = graph.run("sim", *options, policy=f"report={folder}/report.json")
                 assert done.returncode == 0, (name, kind, done.stderr)
                 with open(os.path.join(folder, "report.json"), encoding="utf-8") as f:
-                    for kernel, k in json.load(f)["kernels"].items():
-                        ratios = [k[n] / k["ideal_" + n] if k["ideal_" + n] else 1.0 for n in ("sectors", "wavefronts")]
-                        found[name, np.dtype(kind).name, kernel] = tuple(ratios)
+                    kernels = json.load(f)["kernels"]
+                for kernel, k in kernels.items():
+                    ratios = [k[n] / k["ideal_" + n] if k["ideal_" + n] else 1.0 for n in ("sectors", "wavefronts")]
+                    found[name, np.dtype(kind).name, kernel] = tuple(ratios)
+                if traffic is not None:
+                    needed = sum(tensor.nbytes for tensor in (*graph.inputs.values(), *outputs.values()))
+                    traffic[name, np.dtype(kind).name] = SECTOR * sum(k["sectors"] for k in kernels.values()) / needed
     return found
 
 
 def all_counters():
-    return counters() | counters(HALF, (np.float16,)) | counters(ROUNDED, (np.float32,), "--allow-tf32")
+    """Those of single ops and of regions, and their traffic."""
+    traffic = {}
+    found = counters(None, TYPES, "--no-fuse", traffic=traffic) | counters(HALF, (np.float16,), "--no-fuse")
+    found |= counters(ROUNDED, (np.float32,), "--no-fuse", "--allow-tf32") | counters(REGIONS, (np.float32, np.float16), traffic=traffic)
+    return found, {key: ratio for key, ratio in traffic.items() if key[0] in MOVES_ONCE or key[0] in REGIONS}
 
 
 def listed():
-    """A line: KERNEL TYPE of an instance | reason."""
+    """A line: KERNEL of INSTANCE | reason, or traffic of INSTANCE | reason."""
     found = {}
     with open(LISTED, encoding="utf-8") as f:
         for line in f:
@@ -155,31 +204,46 @@ class Accesses(unittest.TestCase):
     def setUpClass(cls):
         if not modules():
             raise unittest.SkipTest("this build has no kernels for GPUs (nvcc)")
-        cls.found = all_counters()
+        cls.found, cls.traffic = all_counters()
 
     def test_bounds(self):
         reasons = listed()
         for reason in reasons.values():
             self.assertGreaterEqual(len(reason), 20)
         above = {f"{kernel} of {name}" for (name, _, kernel), (sectors, wavefronts) in self.found.items() if sectors > SECTORS or wavefronts > 1}
+        above |= {f"traffic of {name}" for (name, _), ratio in self.traffic.items() if ratio > TRAFFIC}
         self.assertEqual(sorted(above), sorted(reasons), "kernels above the bounds, and tests/gpusim/sectors.txt")
 
     def test_bad_accesses_are_seen(self):
         """Those of an op that cannot have others are above the bound."""
-        for (name, kind, kernel), (sectors, _) in counters(SCATTERED).items():
+        traffic = {}
+        for (name, kind, kernel), (sectors, _) in counters(SCATTERED, TYPES, "--no-fuse", traffic=traffic).items():
             self.assertGreater(sectors, 2, (name, kind, kernel))
+        # A kernel that reads its input twice moves half as much again, and one that reads less than half of it less than all.
+        counters({"logsumexp of long rows": LONG}, (np.float32,), "--no-fuse", traffic=traffic)
+        self.assertGreater(traffic["logsumexp of long rows", "float32"], 1.4)
+        self.assertLess(traffic["slice by steps", "float32"], 0.9)
 
     def test_what_was_counted(self):
         """Kernels of all kinds, those with shared memory among them."""
         kernels = {kernel for _, _, kernel in self.found}
         self.assertGreaterEqual(len(kernels), 40)
+        self.assertEqual(len(self.traffic), len(MOVES_ONCE) * len(TYPES) + len(REGIONS) * 2)
+        for (name, _), ratio in self.traffic.items():  # all of it is moved
+            self.assertGreaterEqual(ratio, 1, name)
+        for name in REGIONS:
+            for kind in ("float32", "float16"):
+                self.assertEqual(len([1 for of, its, _ in self.found if (of, its) == (name, kind)]), 1, name)
         for name in ("matmul_f32", "transpose_tiles_2", "transpose_tiles_8", "matmul_units_f32", "matmul_units_wide_f32", "reduce_sum_rows_f32", "reduce_sum_columns_f64"):
             self.assertIn(name, kernels)
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--table"]:
-        for (name, kind, kernel), (sectors, wavefronts) in all_counters().items():
+        kernels, moved = all_counters()
+        for (name, kind, kernel), (sectors, wavefronts) in kernels.items():
             print(f"{name:24} {kind:8} {kernel:36} {sectors:6.3f} {wavefronts:6.3f}")
+        for (name, kind), ratio in moved.items():
+            print(f"{name:24} {kind:8} {'traffic':36} {ratio:6.3f}")
     else:
         unittest.main(argv=sys.argv[:1] + ["-v"])

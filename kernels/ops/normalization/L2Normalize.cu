@@ -1,5 +1,6 @@
 // l2_normalize and its gradient: `width` neighbouring vectors a block, whose threads share what belongs to each.
 // SPDX-License-Identifier: Apache-2.0
+#include "HeldElements.cuh"
 #include "normalization/L2Arguments.h"
 #include "normalization/Norm.cuh"
 
@@ -7,6 +8,8 @@ namespace opc::cuda {
 namespace {
 
 using ops::L2Arguments;
+
+constexpr int kHeld = 4; // of a thread: up to 1024 elements of a block's vectors are read once
 
 /// The elements of vector v that this thread takes.
 struct Vector {
@@ -29,10 +32,12 @@ template <class T> __device__ void l2Normalize(const L2Arguments &a) {
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * a.width; first < a.vectors;
        first += static_cast<int64_t>(gridDim.x) * a.width) {
     const Vector vector(a, first);
+    const auto at = [&](int64_t k) { return vector.begin + k * a.inner; };
+    const auto elements = held<kHeld>(x, at, vector.lane, vector.many, vector.lanes);
     C own = 0;
-    vector.each(a, [&](int64_t e) { own += load(x[e]) * load(x[e]); });
+    elements.each([&](int64_t, C v) { own += v * v; });
     const C sum = static_cast<C>(blockSum(static_cast<double>(own), a.width)), norm = normOf(sum, a.epsilon);
-    vector.each(a, [&](int64_t e) { static_cast<T *>(a.out)[e] = stored<T>(static_cast<C>(load(x[e]) / norm)); });
+    elements.each([&](int64_t e, C v) { static_cast<T *>(a.out)[e] = stored<T>(static_cast<C>(v / norm)); });
     if (vector.lane == 0 && vector.v < a.vectors) static_cast<T *>(a.sums)[vector.v] = stored<T>(sum);
   }
 }

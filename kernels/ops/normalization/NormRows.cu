@@ -1,37 +1,42 @@
 // layer_norm, rms_norm, group_norm and their gradients by x: a block for what is normalised together.
 // SPDX-License-Identifier: Apache-2.0
+#include "HeldElements.cuh"
 #include "normalization/Norm.cuh"
 
 namespace opc::cuda {
 namespace {
 
+constexpr int kHeld = 4; // of a thread: up to 1024 elements that are normalised together are read once
+
 template <class T> __device__ void normRows(const NormArguments &a) {
   using C = Compute<T>;
   const T *x = static_cast<const T *>(a.x);
   for (int64_t g = blockIdx.x; g < a.groups.groups; g += gridDim.x) {
+    const auto at = [&a, g](int64_t k) { return elementOf(a, g, k); };
+    const auto group = held<kHeld>(x, at, threadIdx.x, a.groups.count, kNormThreads);
     C mean = 0;
     if (a.centered) {
       C own = 0;
-      for (int64_t k = threadIdx.x; k < a.groups.count; k += kNormThreads) own += load(x[elementOf(a, g, k)]);
+      group.each([&](int64_t, C v) { own += v; });
       mean = static_cast<C>(joinBlock(static_cast<double>(own), Add{}) / a.count);
     }
     C own = 0;
-    for (int64_t k = threadIdx.x; k < a.groups.count; k += kNormThreads) {
-      const C d = load(x[elementOf(a, g, k)]) - mean;
+    group.each([&](int64_t, C v) {
+      const C d = v - mean;
       own += d * d;
-    }
+    });
     const C variance = static_cast<C>(joinBlock(static_cast<double>(own), Add{}) / a.count);
     const C inverse = C(1) / root(variance + static_cast<C>(a.epsilon));
     if (threadIdx.x == 0) {
       if (a.centered) static_cast<C *>(a.mean)[g] = mean;
       static_cast<C *>(a.inverse)[g] = inverse;
     }
-    for (int64_t k = threadIdx.x; k < a.groups.count; k += kNormThreads) {
-      const int64_t e = elementOf(a, g, k), p = parameterOf(a, e);
-      C y = (load(x[e]) - mean) * inverse * readOr<T>(a.gamma, p, C(1)) + readOr<T>(a.beta, p, C(0));
+    group.each([&](int64_t e, C v) {
+      const int64_t p = parameterOf(a, e);
+      C y = (v - mean) * inverse * readOr<T>(a.gamma, p, C(1)) + readOr<T>(a.beta, p, C(0));
       if (a.silu) y = y / (C(1) + exponential(-y));
       static_cast<T *>(a.out)[e] = stored<T>(y);
-    }
+    });
   }
 }
 

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "BlockJoin.cuh"
 #include "DeviceTypes.cuh"
+#include "HeldElements.cuh"
 #include "reduce/ReduceArguments.h"
 
 namespace opc::cuda {
@@ -46,15 +47,18 @@ template <class T> struct LogSumExp {
   static __device__ double result(double sum, double shift, const ReduceArguments &) { return log(sum) + shift; }
 };
 
+constexpr int kHeld = 4; // of a thread: up to 1024 elements of a result are read once
+
 /// A block for each result.
 template <class T, template <class> class R> __device__ void rows(const ReduceArguments &a) {
   for (int64_t o = blockIdx.x; o < a.outputs; o += gridDim.x) {
     const T *in = static_cast<const T *>(a.in) + offset(o, a.keptRank, a.keptDims, a.keptStrides);
-    const auto element = [&](int64_t i) { return load(in[offset(i, a.reducedRank, a.reducedDims, a.reducedStrides)]); };
+    const auto at = [&a](int64_t i) { return offset(i, a.reducedRank, a.reducedDims, a.reducedStrides); };
+    const auto elements = held<kHeld>(in, at, threadIdx.x, a.count, kJoinThreads);
     double first = R<T>::identity(), sum = 0;
-    for (int64_t i = threadIdx.x; i < a.count; i += kJoinThreads) first = R<T>::join(first, R<T>::of(element(i)));
+    elements.each([&](int64_t, Compute<T> v) { first = R<T>::join(first, R<T>::of(v)); });
     const double shift = R<T>::shift(joinBlock(first, [](double x, double y) { return R<T>::join(x, y); }), a);
-    for (int64_t i = threadIdx.x; i < a.count; i += kJoinThreads) sum += R<T>::term(element(i), shift);
+    elements.each([&](int64_t, Compute<T> v) { sum += R<T>::term(v, shift); });
     sum = joinOnce(sum, Add{}); // the next result begins with barriers
     if (threadIdx.x == 0) static_cast<T *>(a.out)[o] = stored<T>(static_cast<Compute<T>>(R<T>::result(sum, shift, a)));
   }

@@ -1,9 +1,27 @@
 // softmax, log_softmax and their gradients: a warp a row.
 // SPDX-License-Identifier: Apache-2.0
+#include "HeldElements.cuh"
 #include "softmax/SoftmaxRows.cuh"
 
 namespace opc::cuda {
 namespace {
+
+constexpr int kHeld = 16; // of a lane: rows of up to 512 elements are read once
+
+/// The elements of a row that a lane takes.
+template <class T> __device__ auto elementsOf(const T *x, int64_t n) {
+  return held<kHeld>(x, [](int64_t i) { return i; }, lane(), n, kLanes);
+}
+/// As rowSums().
+template <class E, class C> __device__ void sumsOf(const E &elements, C *top, C *sum) {
+  C m = -static_cast<C>(scalar::f32::kInf64);
+  elements.each([&](int64_t, C v) { m = v > m ? v : m; });
+  m = warpMax(m);
+  C s = 0;
+  elements.each([&](int64_t, C v) { s += expOf(v - m); });
+  *top = m;
+  *sum = warpSum(s);
+}
 
 template <class T> __device__ void softmax(const void *in, void *out, int64_t rows, int64_t n) {
   using C = Compute<T>;
@@ -11,9 +29,10 @@ template <class T> __device__ void softmax(const void *in, void *out, int64_t ro
   for (int64_t r = firstRow(); r < rows; r += rowStep()) {
     const T *x = static_cast<const T *>(in) + r * n;
     T *y = static_cast<T *>(out) + r * n;
+    const auto row = elementsOf(x, n);
     C top, sum;
-    rowSums(x, n, &top, &sum);
-    for (int64_t i = lane(); i < n; i += kLanes) y[i] = stored<T>(static_cast<C>(expOf(load(x[i]) - top) / sum));
+    sumsOf(row, &top, &sum);
+    row.each([&](int64_t i, C v) { y[i] = stored<T>(static_cast<C>(expOf(v - top) / sum)); });
   }
 }
 
@@ -23,10 +42,11 @@ template <class T> __device__ void logSoftmax(const void *in, void *out, int64_t
   for (int64_t r = firstRow(); r < rows; r += rowStep()) {
     const T *x = static_cast<const T *>(in) + r * n;
     T *y = static_cast<T *>(out) + r * n;
+    const auto row = elementsOf(x, n);
     C top, sum;
-    rowSums(x, n, &top, &sum);
+    sumsOf(row, &top, &sum);
     const C log = logOf(sum);
-    for (int64_t i = lane(); i < n; i += kLanes) y[i] = stored<T>(static_cast<C>((load(x[i]) - top) - log));
+    row.each([&](int64_t i, C v) { y[i] = stored<T>(static_cast<C>((v - top) - log)); });
   }
 }
 
