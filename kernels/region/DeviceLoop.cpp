@@ -99,6 +99,19 @@ bool mayJoinOnDevice(const OpInstance &op, const user_op::KernelDef &kernel, con
   return std::all_of(nodes.begin(), nodes.end(), [&](const auto &n) { return hasDeviceFunction(n.op, type); });
 }
 
+std::shared_ptr<const Region> deviceRegionOfOne(const OpInstance &op, const user_op::KernelDef &kernel) {
+  Joinable loops = joinable(op, kernel);
+  if (!mayJoinOnDevice(op, kernel, loops)) return nullptr;
+  auto region = std::make_shared<Region>();
+  region->inputs = op.inputDescs();
+  RegionStep step{op, &kernel, {}};
+  for (uint32_t i = 0; i < region->inputs.size(); ++i) step.args.push_back(i);
+  step.rows = std::move(loops.rows);
+  region->add(std::move(step));
+  for (uint32_t o = 0; o < op.outputDescs().size(); ++o) region->outputs.push_back(region->valueOf(0) + o);
+  return completeRegion(region.get()).isOk() ? region : nullptr;
+}
+
 namespace {
 
 constexpr int64_t kAccess = 16, kMostLanes = 8;

@@ -16,6 +16,9 @@ bool hasDeviceFunction(scalar::ScalarOp op, DataType type);
 /// Whether an op that joins others on the CPU, by this kernel, can be a step of a region on a GPU: code is generated
 /// for it from its expression, or for its rows (DeviceRows.h). The answer follows from the op alone, in every program.
 bool mayJoinOnDevice(const OpInstance &op, const user_op::KernelDef &kernel, const Joinable &loops);
+/// An op as a region of one, by its kernel for the CPU, so that code can be generated for it; null where none can. `op`
+/// has its descriptors; `kernel` lives longer than the result.
+std::shared_ptr<const Region> deviceRegionOfOne(const OpInstance &op, const user_op::KernelDef &kernel);
 
 /// The loop over the elements of a region without rows and moves, with the dimensions merged that all inputs allow to
 /// be one.

@@ -23,6 +23,8 @@ public:
 
   /// Whether the kernels of a GPU's device code, or of another processor, run here.
   DeviceType type() const;
+  /// Whether it has a kernel for the op, or code is generated for it: of an op that is an expression.
+  bool computes(const Registry &registry, const OpInstance &op) const;
   /// runOp() on this device. Every tensor and the workspace are allocations of their own, so that no access beyond one
   /// meets another; outputs and workspace hold nothing before. Waits for the device. What a kernel has done to the
   /// device ends with the call: the next one has it anew.

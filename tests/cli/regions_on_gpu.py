@@ -284,6 +284,15 @@ class RegionsOnGpu(OnGpu):
                 self.assertIn("hump: it has no kernel for GPUs, and its region has no generated code", said)
                 self.opc("compile", "g.pbtxt", "--device", "sim", "-o", "g.plan", *plugin)
                 self.assertIn("OPC0411", self.opc("g.plan", "--inputs", "in.npz", *plugin, program=RUNTIME, code=4).stderr)
+        # Alone, as its cases in every type, with the simulator's counters; and an error where its launch has one.
+        self.assertIn("not applicable: no kernel for sim", self.opc("verify", "hump", "relu", "--device", "sim", "--no-codegen", *plugin).stdout)
+        found = json.loads(self.opc("verify", "hump", "--device", "sim", "--json", *plugin).stdout)["ops"][0]
+        self.assertEqual((found["types"], found["without_kernel"], found["failures"], found["largest_difference"]), (["f32", "f16", "bf16"], ["f64"], [], 0))
+        self.assertEqual(sum(kernel["launches"] for kernel in found["kernels"]), found["samples"] - 3)  # of no elements there is nothing to launch
+        found = json.loads(self.opc("verify", "hump", "--device", "sim", "--json", *plugin, code=1, sim="fail=cuLaunchKernel:2:719").stdout)["ops"][0]
+        self.assertEqual([f["kind"] for f in found["failures"]], ["error"])
+        found = self.opc("plugin", "check", "./libhump.so", "--device", "sim").stdout
+        self.assertRegex(found, r"on sim: hump  as on the cpu: \d+ samples in f32, f16, bf16")
 
     def test_mixed_and_several_devices(self):
         self.chain("exp", "tanh", "negative", "abs", "sqrt")

@@ -100,7 +100,7 @@ private:
     std::vector<OpTensor> hostInputs = trial.inputs, wanted, inputs = trial.inputs, outputs;
     if (!runOp(registry_, trial.op, &hostInputs, &wanted))
       return Status::ok(); // the CPU has nothing to hold it against
-    if (!trial.op.selectKernel(registry_, device_.type())) {
+    if (!device_.computes(registry_, trial.op)) {
       note(&result_.withoutKernel, type);
       return Status::ok();
     }
