@@ -193,7 +193,7 @@ class UpdatesOnGpu(unittest.TestCase):
     def test_training_steps_of_the_digits(self):
         for net, optimizer in (("mlp", "adam"), ("cnn", "momentum:beta=0.5")):
             with self.subTest(net=net):
-                step = bench_device.training(os.path.join(BIN, "opc"), self.folder, net, optimizer)[0]
+                step = bench_device.training(os.path.join(BIN, "opc"), self.folder, net, optimizer).graph
                 separate, joined = self.separate_and_joined(step)
                 kind = optimizer.split(":")[0]
                 variables, launches = separate[f"{kind}_update_f32"] // 3, joined[f"{kind}_updates_f32"] // 3 + joined.get(f"{kind}_update_f32", 0) // 3
@@ -253,7 +253,7 @@ op {{ name: "loss" output_conf {{ in: "mean/output_tensor_0" out: "out" }} }}
         self.assertEqual(self.launches(), {"adam_updates_f32": 4})
         same = sum(mixed[name] == bits for name, bits in want.items())
         self.assertGreaterEqual(same, len(want) - 4)
-        step = bench_device.training(os.path.join(BIN, "opc"), self.folder, "mlp", "sgd")[0]
+        step = bench_device.training(os.path.join(BIN, "opc"), self.folder, "mlp", "sgd").graph
         os.remove(self.path("in.npz"))
         apart = self.values("--no-fuse", "--fill", "rand", "--seed", "3", what=step, device="sim:0-1", sim="devices=2")
         self.same(self.values("--no-codegen", "--fill", "rand", "--seed", "3", what=step, device="sim:0-1", sim="devices=2"), apart)
