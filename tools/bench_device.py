@@ -5,7 +5,8 @@
 #   tools/bench_device.py [--rows resnet50,encoder,digits,ops] [--tiny] [--json]
 #
 # A row is the difference of two runs with other numbers of steps, so that loading a graph, its first step and the recording of its CUDA
-# graph do not count. Each model runs twice: as it is, and op by op (OPC_CUDA_GRAPHS=0).
+# graph do not count. Each step is fed a batch of a data set. Kernels are launched one by one with OPC_CUDA_GRAPHS=0 alone: else a step is
+# one launch of a graph, whose nodes they are.
 # SPDX-License-Identifier: Apache-2.0
 
 import argparse
@@ -17,20 +18,47 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+try:
+    import numpy as np
+except ImportError:  # the first python3 of PATH may be another one than that which has numpy
+    found = subprocess.run([ROOT / "tools/dev/find_python.sh"], capture_output=True, text=True)
+    if found.returncode:
+        sys.exit(found.stderr.strip())
+    python = found.stdout.strip()
+    os.execv(python, [python, *sys.argv])
+
 DIGITS = ROOT / "docs/examples/digits"
-FEW, MANY = 3, 5  # steps; the second one is recorded
+FEW, MANY = 2, 3  # steps; the second one is recorded
 ROWS = ("resnet50", "encoder", "digits", "ops")
 
 
-def counters(opc, arguments, steps, graphs):
+class Case:
+    """A graph, options of opc run, and what a step is fed: {input: (shape with the batch first, type)}."""
+
+    def __init__(self, graph, fed, *options):
+        self.graph, self.fed, self.options = str(graph), fed, options
+
+    def command(self, opc, folder, steps):
+        batch = next(iter(self.fed.values()))[0][0]
+        files = []
+        for name, (shape, kind) in self.fed.items():
+            path = os.path.join(folder, f"{name}.npy")
+            np.save(path, np.random.default_rng(1).integers(0, 10, (steps * shape[0], *shape[1:])).astype(kind))
+            files.append(f"{name}=@{path}")
+        return [opc, "run", self.graph, "--device", "sim", "--feed-dataset", ",".join(files), "--batch", str(batch), "--epochs", "1", "--print", "none", "-q",
+                *self.options]
+
+
+def counters(opc, case, steps, graphs):
     """The simulator's report of a run, in numbers by name."""
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report.json")
         environment = dict(os.environ, CUDA_SIM=f"report={report}", OPC_CUDA_GRAPHS="1" if graphs else "0", OPC_CACHE_SIZE="0")
-        done = subprocess.run([opc, "run", *arguments, "--device", "sim", "--repeat", str(steps), "--print", "none", "-q"],
-                              capture_output=True, text=True, env=environment)
+        command = case.command(opc, folder, steps)
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
         if done.returncode:
-            raise RuntimeError(f"opc run {' '.join(arguments)}: {done.stderr}")
+            raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
         with open(report, encoding="utf-8") as f:
             all_of = json.load(f)
     found = {name: all_of[name] for name in ("launches", "graph_launches", "graph_nodes", "synchronisations")}
@@ -40,24 +68,21 @@ def counters(opc, arguments, steps, graphs):
     return found, {name: kernel["launches"] for name, kernel in all_of["kernels"].items()}
 
 
-def step(opc, arguments, graphs):
-    """What each further step of a run costs, and the kernels that it executes."""
-    (few, few_kernels), (many, many_kernels) = (counters(opc, arguments, steps, graphs) for steps in (FEW, MANY))
-    between = MANY - FEW
-    for name, count in many.items():
-        if (count - few[name]) % between:
-            raise RuntimeError(f"opc run {' '.join(arguments)}: {few[name]} {name} in {FEW} steps, {count} in {MANY}: steps differ")
-    kernels = {name: (count - few_kernels.get(name, 0)) // between for name, count in many_kernels.items()}
-    return {name: (count - few[name]) // between for name, count in many.items()}, {name: count for name, count in kernels.items() if count}
+def step(opc, case, graphs):
+    """What a further step of a run costs, and the kernels that it executes."""
+    (few, few_kernels), (many, many_kernels) = (counters(opc, case, steps, graphs) for steps in (FEW, MANY))
+    kernels = {name: count - few_kernels.get(name, 0) for name, count in many_kernels.items()}
+    return {name: count - few[name] for name, count in many.items()}, {name: count for name, count in kernels.items() if count}
 
 
-def model(folder, name, tiny, shape):
-    """A benchmark model with a smaller input: what is launched follows from the ops, and hardly from sizes."""
-    python = subprocess.run([ROOT / "tools/dev/find_python.sh"], capture_output=True, text=True, check=True).stdout.strip()  # which has numpy
-    subprocess.run([python, str(ROOT / "docs/examples/models/make_models.py"), folder, "--models", name, "--batch", "1",
+def model(folder, name, tiny, shape, smaller=None):
+    """A benchmark model with a smaller input, or with another size in place of one: what is launched follows from the ops, and hardly from sizes."""
+    subprocess.run([sys.executable, str(ROOT / "docs/examples/models/make_models.py"), folder, "--models", name, "--batch", "1",
                     *(["--tiny"] if tiny else [])], check=True, stdout=subprocess.DEVNULL)
-    return [f"{folder}/{name}_b1.pbtxt", "--weights", f"{folder}/{name}.safetensors", "--fill", "rand", "--seed", "1",
-            *([] if tiny else ["--shape", f"x={shape}"])]
+    path = pathlib.Path(f"{folder}/{name}_b1.pbtxt")
+    if smaller:
+        path.write_text(path.read_text().replace(*(f"dim: {size} " for size in smaller)))
+    return Case(path, {"x": (shape, np.float32)}, "--weights", f"{folder}/{name}.safetensors", "--shape", "x=" + ",".join(map(str, shape)))
 
 
 def training(opc, folder, net, optimizer):
@@ -65,15 +90,15 @@ def training(opc, folder, net, optimizer):
     text = ""
     for name in (net, net + "_loss"):
         text += (DIGITS / f"{name}.pbtxt").read_text().replace('key: "training" value { at_bool: false }', 'key: "training" value { at_bool: true }')
-    graph = f"{folder}/{net}_{optimizer}.pbtxt"
+    graph = f"{folder}/{net}_{optimizer.split(':')[0]}.pbtxt"
     subprocess.run([opc, "grad", "-", "--shape", "image=64,64", "--shape", "label=64", "--loss", "loss", "--optimizer", optimizer, "--lr", "0.002", "-q",
                     "-o", graph], input=text, text=True, check=True)
-    return [graph, "--fill", "rand", "--seed", "1"]
+    return Case(graph, {"image": ((64, 64), np.float32), "label": ((64,), np.int32)})
 
 
 def tiny_ops(folder, count):
     """A chain of ops on 16 numbers each."""
-    lines = ['op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 16 } data_type: kFloat } } }']
+    lines = ['op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 1 dim: 16 } data_type: kFloat } } }']
     last = "x/out"
     for i in range(count):
         lines.append(f'op {{ name: "op{i}" user_conf {{ op_type_name: "sin" input {{ key: "x" value {{ s: "{last}" }} }} }} }}')
@@ -81,15 +106,15 @@ def tiny_ops(folder, count):
     lines += [f'op {{ name: "y" output_conf {{ in: "{last}" out: "out" }} }}', ""]
     path = f"{folder}/ops_{count}.pbtxt"
     pathlib.Path(path).write_text("\n".join(lines))
-    return [path, "--fill", "rand", "--seed", "1", "--no-fuse"]
+    return Case(path, {"x": ((1, 16), np.float32)}, "--no-fuse")
 
 
 def cases(opc, folder, rows, tiny):
-    """(name, arguments of opc run)"""
+    """(name, case)"""
     if "resnet50" in rows:
-        yield "ResNet-50, an image of 32 x 32" if not tiny else "resnet50, tiny", model(folder, "resnet50", tiny, "1,3,32,32")
+        yield "resnet50, tiny" if tiny else "ResNet-50, an image of 32 x 32", model(folder, "resnet50", tiny, (1, 3, 32, 32))
     if "encoder" in rows:
-        yield "encoder, a sequence of 16" if not tiny else "encoder, tiny", model(folder, "encoder", tiny, "1,16,512")
+        yield "encoder, tiny" if tiny else "encoder, a sequence of 16", model(folder, "encoder", tiny, (1, 16, 32 if tiny else 512), (128, 16))
     if "digits" in rows:
         for net in ("mlp", "cnn"):
             yield f"digits {net}, a training step with adam", training(opc, folder, net, "adam")
@@ -111,16 +136,15 @@ def main():
             parser.error(f"no row '{row}'; there are {', '.join(ROWS)}")
     opc, found = str(args.build / "bin/opc"), []
     if not args.json:
-        print("| a step of | CUDA graphs | launches | graph launches | nodes | copies in, bytes | copies out, bytes | on the device | fills | synchronisations |")
-        print("|---|---|---|---|---|---|---|---|---|---|")
+        print("| a step of | graph launches | kernels | copies in, bytes | copies out, bytes | copies on the device | fills | synchronisations |")
+        print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for name, arguments in cases(opc, folder, rows, args.tiny):
-            for graphs in (True, False):
-                c, kernels = step(opc, arguments, graphs)
-                found.append({"row": name, "graphs": graphs, **c, "kernels": kernels})
-                if not args.json:
-                    print(f"| {name} | {'yes' if graphs else 'no'} | {c['launches']} | {c['graph_launches']} | {c['graph_nodes']} | {c['copies_in']}, {c['bytes_in']:,} | "
-                          f"{c['copies_out']}, {c['bytes_out']:,} | {c['copies_on']} | {c['fills']} | {c['synchronisations']} |", flush=True)
+        for name, case in cases(opc, folder, rows, args.tiny):
+            c, kernels = step(opc, case, True)
+            found.append({"row": name, **c, "kernels": kernels})
+            if not args.json:
+                print(f"| {name} | {c['graph_launches']} | {sum(kernels.values()):,} | {c['copies_in']}, {c['bytes_in']:,} | {c['copies_out']}, {c['bytes_out']:,} | "
+                      f"{c['copies_on']} | {c['fills']} | {c['synchronisations']} |", flush=True)
     if args.json:
         print(json.dumps({"schema": 1, "rows": found}, indent=1))
 
