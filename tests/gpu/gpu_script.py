@@ -38,6 +38,20 @@ class Script(unittest.TestCase):
         self.assertIn("Ops that failed: none", page)
         self.assertRegex(page, r"\| mlp \| as on the CPU, executed in simulation \(\d{4}-\d\d-\d\d, \S+\) \| not run \|")
         self.assertNotIn("measured (", page)  # nothing is claimed of a simulated device
+        self.assertNotRegex(page, r"\d (GB/s|GFLOP/s|ms|us)\b")
+        self.assertIn("Failures\n\nNone of the cells above.", page)
+        cells = [cell for line in page.splitlines() if line.startswith("|") and "---" not in line for cell in line.strip("| ").split(" | ")[1:]]
+        self.assertEqual(cells.count("executed in simulation"), 11 + 10 + 4)  # a size of each kernel, products, launches and loads
+        self.assertEqual(cells.count("not run"), 2 * 11 + 2 + 4)  # other sizes, times of models, compute-sanitizer
+        self.assertRegex(page, r"two ranks: as on the CPU, executed in simulation \(.*\)\.")
+
+    def test_a_cell_that_fails(self):
+        """The page names it, and the script says so with its exit code."""
+        self.needs_kernels()
+        done, page = run("--ops", "relu", sim="drop=softmax_f32:1")  # which has no barrier
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(page, r"\| softmax \| FAILED \| not run \| not run \|")
+        self.assertRegex(page, r"- it: error\[OPC\d+\]")
 
     def test_a_kernel_that_fails(self):
         self.needs_kernels()
