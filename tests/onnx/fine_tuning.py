@@ -16,6 +16,7 @@ onnx_import = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(onnx_import)
 F32 = np.float32
 RNG = np.random.default_rng(11)
+DIGITS = os.path.join(os.environ["OPC_SOURCE_DIR"], "docs", "examples", "digits")
 
 
 def near(made, wanted):
@@ -117,6 +118,107 @@ class FineTuning(onnx_import.Case):
         i = np.array([1, 2, 3])
         made, _ = self.given([m.node("OneHot", ["x", "depth", "two"], ["y"])], i, {"depth": np.array(5), "two": np.array([0, 1], F32)}, {"two": np.array([-1, 2], F32)})
         near(made, np.where(np.arange(5) == i[:, None], 2, -1))
+
+
+class Digits(onnx_import.Case):
+    """The network of docs/examples/digits as an ONNX model, whose last layer is drawn anew and trained; beside it the graph file itself."""
+
+    def done(self, *arguments):
+        done = self.opc(*arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def exported(self, batch):
+        """The model with its trained weights, for batches of this size."""
+        self.done("compile", os.path.join(DIGITS, "cnn.pbtxt"), "--weights", os.path.join(DIGITS, "cnn_weights.npz"), "--shape", f"image={batch},64",
+                  "--emit", "onnx", "-o", self.path("whole.onnx"))
+        with open(self.path("whole.onnx"), "rb") as f:
+            return f.read()
+
+    def changed(self, data, values, with_loss):
+        """A model with other initializers, and the mean of the cross entropy of its logits as an output."""
+        batch = next(b for n, b in m.fields(data) if n == 7)
+        body, replaced = b"", set()
+        for number, part in m.fields(batch):
+            name = dict(m.fields(part)).get(8, b"").decode() if number == 5 else None
+            if name in values:
+                part, _ = m.tensor(name, values[name]), replaced.add(name)
+            body += m.field(number, part)
+        self.assertEqual(replaced, set(values))
+        if with_loss:
+            body += (m.field(1, m.node("SoftmaxCrossEntropyLoss", ["logits", "label"], ["loss"], "cross_entropy", reduction="mean")) +
+                     m.field(11, m.value("label", (64,), 6)) + m.field(12, m.value("loss", ())))
+        return b"".join(m.field(n, body if n == 7 else b) for n, b in m.fields(data))
+
+    def trained(self, graph, weights, wrt, epochs):
+        """The variables after training on the images, given in one order."""
+        flags = ["--weights-out", self.path("begin.safetensors")] if graph.endswith(".onnx") else []
+        if flags:
+            weights = self.path("begin.safetensors")
+        self.done("grad", graph, "--loss", "loss", "--optimizer", "adam", "--lr", "0.002", *(f for w in wrt for f in ("--wrt", w)),
+                  *flags, "-o", self.path("step.pbtxt"))
+        data = ",".join(f"{name}=@{os.path.join(DIGITS, f'train_{name}s.npy')}" for name in ("image", "label"))
+        self.done("run", "step.pbtxt", "--weights", weights, "--partial-weights", "--feed-dataset", data, "--batch", "64", "--shuffle", "--seed", "7",
+                  "--epochs", str(epochs), "--save", self.path("made.safetensors"))
+        return safetensors(self.path("made.safetensors"))
+
+    def accuracy(self, model, *flags):
+        self.done("run", model, *flags, "--input", f"image=@{os.path.join(DIGITS, 'test_images.npy')}", "--output", f"logits={self.path('logits.npy')}")
+        return float((np.load(self.path("logits.npy")).argmax(1) == np.load(os.path.join(DIGITS, "test_labels.npy"))).mean())
+
+    def begun(self):
+        """Trained weights but for the last layer, which is drawn."""
+        values = dict(np.load(os.path.join(DIGITS, "cnn_weights.npz")))
+        drawn = {"fc2_w": (RNG.standard_normal((10, 64)) * np.sqrt(2 / 64)).astype(F32), "fc2_b": np.zeros(10, F32)}
+        return {**values, **drawn}, drawn
+
+    def beside_the_graph_file(self, wrt, epochs):
+        """Both trained in the same order from the same weights; the accuracy of the damaged model, of the trained one and of the graph file."""
+        values, drawn = self.begun()
+        damaged = self.file("damaged.onnx", self.changed(self.exported(360), drawn, False))
+        before = self.accuracy(damaged)
+        model = self.trained(self.file("loss.onnx", self.changed(self.exported(64), drawn, True)), None, wrt, epochs)
+        after = self.accuracy(damaged, "--weights", self.path("made.safetensors"))
+        text = ""
+        for name in ("cnn.pbtxt", "cnn_loss.pbtxt"):
+            with open(os.path.join(DIGITS, name), encoding="utf-8") as f:
+                text += f.read().replace("dim: 360", "dim: 64") + "\n"
+        np.savez(self.path("begun.npz"), **values)
+        graph = self.trained(self.file("graph.pbtxt", text.encode()), "begun.npz", wrt, epochs)
+        own = self.accuracy(os.path.join(DIGITS, "cnn.pbtxt"), "--weights", self.path("made.safetensors"))
+        return values, before, after, own, model, graph
+
+    def test_the_last_layer(self):
+        values, before, after, own, model, graph = self.beside_the_graph_file(["fc2_*"], 10)
+        self.assertLess(before, 0.4)
+        self.assertGreater(after, 0.97)
+        self.assertLessEqual(abs(after - own), 1 / 360)
+        for name, value in values.items(): # the other layers are as they were, bit for bit
+            if not name.startswith("fc2"):
+                np.testing.assert_array_equal(model[name], value, name)
+        for name in ("fc2_w", "fc2_b"):
+            self.assertGreater(np.abs(model[name] - values[name]).max(), 0.01)
+            np.testing.assert_allclose(model[name], graph[name], rtol=1e-3, atol=1e-4)
+
+    def test_all_layers(self):
+        values, before, after, own, model, _ = self.beside_the_graph_file([], 3)
+        self.assertLess(before, 0.4)
+        self.assertGreater(after, 0.97)
+        self.assertLessEqual(abs(after - own), 0.01)
+        for name, value in values.items():
+            if name in ("bn1_mean", "bn1_var"): # statistics are state
+                np.testing.assert_array_equal(model[name], value, name)
+            else:
+                self.assertGreater(np.abs(model[name] - value).max(), 0, name)
+
+
+def safetensors(path):
+    """The f32 tensors of a file, by name: its public format."""
+    with open(path, "rb") as f:
+        head = json.loads(f.read(int.from_bytes(f.read(8), "little")))
+        data = f.read()
+    return {name: np.frombuffer(data[t["data_offsets"][0]:t["data_offsets"][1]], F32).reshape(t["shape"])
+            for name, t in head.items() if name != "__metadata__" and t["dtype"] == "F32"}
 
 
 if __name__ == "__main__":
