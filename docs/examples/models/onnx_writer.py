@@ -6,7 +6,7 @@ import struct
 import numpy as np
 
 IR_VERSION, OPSET = 9, 20
-DATA_TYPES = {np.dtype("f4"): 1, np.dtype("i8"): 7}
+DATA_TYPES = {np.dtype("f4"): 1, np.dtype("i4"): 6, np.dtype("i8"): 7}
 
 
 def varint(n):
@@ -40,18 +40,19 @@ def attribute(name, value):
 
 
 def tensor(name, array):
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C")  # ascontiguousarray gives a number an axis
     return (b"".join(number(1, d) for d in array.shape) + number(2, DATA_TYPES[array.dtype]) + block(8, name)
             + block(9, array.tobytes()))
 
 
-def value_info(name, shape):
-    dims = b"".join(block(1, number(1, d)) for d in shape)
-    return block(1, name) + block(2, block(1, number(1, 1) + block(2, dims)))
+def value_info(name, shape, dtype="f4"):
+    """A size is a number, or the name of one that the model leaves open."""
+    dims = b"".join(block(1, block(2, d) if isinstance(d, str) else number(1, d)) for d in shape)
+    return block(1, name) + block(2, block(1, number(1, DATA_TYPES[np.dtype(dtype)]) + block(2, dims)))
 
 
 class OnnxWriter:
-    """Collects nodes and tensors; save() writes a model with one input and one output, both f32."""
+    """Collects nodes and tensors; save() writes a model of them."""
 
     def __init__(self):
         self.body = []
@@ -66,7 +67,7 @@ class OnnxWriter:
         return name
 
     def save(self, path, name, inputs, outputs):
-        """inputs and outputs: (name, shape) pairs."""
+        """inputs and outputs: (name, shape), or (name, shape, numpy's element type)."""
         graph = [block(field, data) for field, data in self.body]
         graph.append(block(2, name))
         graph += [block(11, value_info(*i)) for i in inputs] + [block(12, value_info(*o)) for o in outputs]
