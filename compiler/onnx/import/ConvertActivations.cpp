@@ -55,6 +55,17 @@ void convertSwish(Conversion &c) {
   c.out(alpha == 1 ? c.op("silu", {x}) : c.op("broadcast_mul", {x, c.op("sigmoid", {c.scaled(x, alpha)})}));
 }
 
+/// A gate times what it lets through.
+void convertSwiGlu(Conversion &c) {
+  const Term gate = c.in(0);
+  c.checkShape(1, gate->shape(), "the gates");
+  c.checkType(1, {gate->type()});
+  const double alpha = c.f("alpha", 1);
+  const Term open =
+      alpha == 1 ? c.op("silu", {gate}) : c.op("broadcast_mul", {gate, c.op("sigmoid", {c.scaled(gate, alpha)})});
+  c.out(c.op("broadcast_mul", {open, c.in(1)}));
+}
+
 void convertDropout(Conversion &c) {
   const Term x = c.in(0);
   bool trains = c.version < 7 && c.i("is_test", 0) == 0;
@@ -95,6 +106,7 @@ void addActivations(ConverterTable *t) {
   t->add("PRelu", convertPRelu, "where, broadcast_mul");
   t->add("Shrink", convertShrink, "where, broadcast_add, broadcast_sub");
   t->add("Gelu", convertGelu, "gelu, fast_gelu");
+  t->add("SwiGLU", convertSwiGlu, "silu, sigmoid, broadcast_mul");
   t->add("Swish", convertSwish, "silu, sigmoid");
   t->add("Dropout", convertDropout, "dropout; nothing in inference", "the numbers of training mode are opc's own");
   t->add(

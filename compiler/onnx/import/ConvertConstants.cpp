@@ -122,9 +122,7 @@ void convertMelWeights(Conversion &c) {
 } // namespace
 
 void addConstants(ConverterTable *t) {
-  t->add(
-      "Constant", [](Conversion &c) { c.invalid("it has no value"); }, "a constant or a variable",
-      "strings, sparse tensors");
+  t->add("Constant", [](Conversion &c) { c.invalid("it has no value"); }, "a constant or a variable", "strings");
   t->add("ConstantOfShape", convertConstantOfShape, "constant", "a shape of the run");
   t->add("Range", convertRange, "a constant", "bounds of the run");
   t->add("EyeLike", convertEyeLike, "a constant");

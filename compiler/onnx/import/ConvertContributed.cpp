@@ -103,6 +103,46 @@ void convertSimplified(Conversion &c) {
   c.out(0, normalized(c, x, c.in(1), nullptr, true, c.f("epsilon", 1e-5f)));
 }
 
+/// Rows of three tables, added up and normalized: ids and segments [batch, length], tables of words, places and
+/// segments, scale, bias, a mask of the words, places.
+void convertEmbedding(Conversion &c) {
+  const Term ids = c.in(0), words = c.in(2);
+  if (ids->rank() != 2 || words->rank() != 2)
+    c.invalid("ids [batch, length] and a table of words are wanted, not " + ids->desc.toString() + " and " +
+              words->desc.toString());
+  const int64_t batch = ids->dim(0), length = ids->dim(1), width = words->dim(1);
+  const auto row = [&](size_t table, const Term &indices, size_t input) {
+    const Term t = c.in(table);
+    if (t->rank() != 2 || t->dim(1) != width)
+      c.invalid(c.inputText(table) + " is " + t->desc.toString() + ", and the words have " + std::to_string(width) +
+                " numbers each");
+    return c.rows(t, indices, input);
+  };
+  Term x = row(2, ids, 0);
+  if (c.has(8)) {
+    if (c.in(8)->shape() != Shape({1, length})) c.checkShape(8, ids->shape(), "the ids");
+    x = c.op("broadcast_add", {x, row(3, c.in(8), 8)});
+  } else {
+    const Term places = c.in(3);
+    if (places->rank() != 2 || places->dim(0) < length)
+      c.invalid(c.inputText(3) + " is " + places->desc.toString() + ", and there are " + std::to_string(length) +
+                " places");
+    x = c.op("broadcast_add", {x, c.slice(places, 0, 0, length)});
+  }
+  if (c.has(1) != c.has(4)) c.invalid("segments and their table come together");
+  if (c.has(1)) {
+    c.checkShape(1, ids->shape(), "the ids");
+    x = c.op("broadcast_add", {x, row(4, c.in(1), 1)});
+  }
+  c.out(0, normalized(c, x, c.in(5), c.in(6), false, c.f("epsilon", 1e-12f)));
+  if (c.wants(1)) { // how many words the mask has
+    if (c.has(7)) c.checkShape(7, ids->shape(), "the ids");
+    c.out(1, c.has(7) ? c.cast(reduced(c, "reduce_sum", c.cast(c.in(7), kInt64), {1}, false), kInt32)
+                      : c.expand(c.scalar(kInt32, 0), Shape({batch})));
+  }
+  if (c.wants(2)) c.out(2, x);
+}
+
 } // namespace
 
 void addContributed(ConverterTable *t) {
@@ -117,6 +157,7 @@ void addContributed(ConverterTable *t) {
         c.out(c.op("gelu", {c.op("broadcast_add", {c.in(0), c.in(1)})}));
       },
       "broadcast_add, gelu", "", kDomain);
+  t->add("EmbedLayerNormalization", convertEmbedding, "gather, broadcast_add, layer_norm", "", kDomain);
   t->add("FastGelu", convertFastGelu, "fast_gelu", "", kDomain);
   t->add("QuickGelu", convertQuickGelu, "sigmoid, broadcast_mul", "", kDomain);
   t->add(

@@ -41,6 +41,25 @@ Term spread(Conversion &c, const Term &x, Windows *w, double filling) {
   return padded(c, x, first, last, "constant", c.scalar(x->type(), filling));
 }
 
+/// The same indices with the first spatial dimension counted fastest.
+Term columnsFirst(Conversion &c, const Term &indices, const Term &images) {
+  const auto number = [&](int64_t n) {
+    return c.constant({n}, Shape(DimVector(static_cast<size_t>(images->rank()), 1)));
+  };
+  Term rest = indices, made;
+  int64_t plane = images->shape().Count(2);
+  for (int64_t k = images->rank() - 1; k >= 2; --k) {
+    const int64_t size = images->dim(k);
+    plane /= size;
+    const Term whole = c.op("broadcast_div", {rest, number(size)});
+    const Term at = c.op("broadcast_sub", {rest, c.op("broadcast_mul", {whole, number(size)})});
+    const Term step = c.op("broadcast_mul", {at, number(plane)});
+    made = made ? c.op("broadcast_add", {made, step}) : step;
+    rest = whole;
+  }
+  return made;
+}
+
 /// The indices of a max pooling, within an image by opc, within the whole tensor by ONNX.
 Term wholeIndices(Conversion &c, const Term &indices, const Term &images) {
   const int64_t plane = images->shape().Count(2), count = images->dim(0) * images->dim(1);
@@ -48,7 +67,9 @@ Term wholeIndices(Conversion &c, const Term &indices, const Term &images) {
   dims[0] = images->dim(0), dims[1] = images->dim(1);
   std::vector<int64_t> begins;
   for (int64_t k = 0; k < count; ++k) begins.push_back(k * plane);
-  return c.op("broadcast_add", {c.cast(indices, kInt64), c.constant(begins, Shape(dims))});
+  const Term own = c.cast(indices, kInt64);
+  const bool hasColumns = c.flag("storage_order", false) && own->shape().elem_cnt() > 0;
+  return c.op("broadcast_add", {hasColumns ? columnsFirst(c, own, images) : own, c.constant(begins, Shape(dims))});
 }
 
 void convertMaxPool(Conversion &c) {
@@ -57,7 +78,6 @@ void convertMaxPool(Conversion &c) {
   const std::string op = pool("max", c, w);
   const bool isNarrow = !x->isFloating() && x->type() != kInt32;
   Term y = isNarrow ? c.cast(x, kInt32) : x;
-  if (c.wants(1) && c.flag("storage_order", false)) c.unsupported("indices in the order of columns (storage_order=1)");
   if (!c.wants(1)) y = spread(c, y, &w, y->isFloating() ? elementType(y->type()).lowest : -2147483648.0);
   Attrs attrs = poolAttrs(w);
   attrs.insert({{"dilation", w.dilations}, {"return_indices", c.wants(1)}});
@@ -67,9 +87,47 @@ void convertMaxPool(Conversion &c) {
   if (c.wants(1)) c.out(1, wholeIndices(c, made.back(), x));
 }
 
+/// The sums over dilated windows: a convolution with ones. `filling`: what the pads hold.
+Term dilatedSums(Conversion &c, const Term &x, const Windows &w, double filling) {
+  std::vector<int64_t> pads(2, 0), ends(2, 0), more(2, 0);
+  for (size_t k = 0; k < w.dims(); ++k) {
+    const int64_t size = x->dim(static_cast<int64_t>(k) + 2), count = windowCount(w, k, size);
+    if (count < 1) c.invalid("a window is larger than its images");
+    const int64_t covered = (count - 1) * w.strides[k] + (w.kernel[k] - 1) * w.dilations[k] + 1;
+    pads.push_back(w.before[k]), ends.push_back(w.after[k]);
+    // Behind the pads a last window may have more, which counts as nothing; or less is needed.
+    more.push_back(covered - size - w.before[k] - w.after[k]);
+  }
+  const std::vector<int64_t> none(pads.size(), 0);
+  Term y = padded(c, x, pads, ends, "constant", c.scalar(x->type(), filling));
+  y = padded(c, y, none, more, "constant", c.scalar(x->type(), 0));
+  DimVector images = y->shape().dim_vec(), ones(images.size(), 1);
+  images[0] *= images[1], images[1] = 1;
+  std::copy(w.kernel.begin(), w.kernel.end(), ones.begin() + 2);
+  Attrs attrs = dataFormat();
+  attrs.insert({{"filters", int64_t{1}},
+                {"padding_before", std::vector<int64_t>(w.dims(), 0)},
+                {"kernel_size", w.kernel},
+                {"strides", w.strides},
+                {"dilation_rate", w.dilations},
+                {"groups", int64_t{1}}});
+  const Term weight = c.expand(c.scalar(x->type(), 1), Shape(ones));
+  y = c.op("conv" + std::to_string(w.dims()) + "d", {c.reshape(y, images), weight}, attrs);
+  DimVector made = y->shape().dim_vec();
+  made[0] = x->dim(0), made[1] = x->dim(1);
+  return c.reshape(y, made);
+}
+
 Term averaged(Conversion &c, const Term &x, Windows w, bool countsPads, int64_t divisor) {
-  if (std::any_of(w.dilations.begin(), w.dilations.end(), [](int64_t d) { return d != 1; }))
-    c.unsupported("dilated windows");
+  if (std::any_of(w.dilations.begin(), w.dilations.end(), [](int64_t d) { return d != 1; })) {
+    pool("avg", c, w);
+    const Term sums = dilatedSums(c, x, w, 0);
+    if (divisor == 1) return sums;
+    DimVector dims = x->shape().dim_vec();
+    dims[0] = dims[1] = 1;
+    const Term ones = c.expand(c.scalar(x->type(), 1), Shape(dims));
+    return c.op("broadcast_div", {sums, dilatedSums(c, ones, w, countsPads ? 1 : 0)});
+  }
   bool isWide = false;
   for (size_t k = 0; k < w.dims(); ++k) isWide |= std::max(w.before[k], w.after[k]) > w.kernel[k] / 2;
   const std::string op = pool("avg", c, w);
@@ -142,10 +200,10 @@ void convertMaxUnpool(Conversion &c) {
 } // namespace
 
 void addPooling(ConverterTable *t) {
-  t->add("MaxPool", convertMaxPool, "max_pool_1d, max_pool_2d, max_pool_3d, pad",
-         "more than 3 spatial dimensions, storage_order=1 with indices");
-  t->add("AveragePool", convertAveragePool, "avg_pool_1d, avg_pool_2d, avg_pool_3d, pad",
-         "more than 3 spatial dimensions, dilations");
+  t->add("MaxPool", convertMaxPool, "max_pool_1d, max_pool_2d, max_pool_3d, pad", "more than 3 spatial dimensions");
+  t->add("AveragePool", convertAveragePool,
+         "avg_pool_1d, avg_pool_2d, avg_pool_3d, pad; conv1d, conv2d, conv3d of dilated windows",
+         "more than 3 spatial dimensions");
   t->add("LpPool", convertLpPool, "abs, broadcast_pow, avg_pool_1d, avg_pool_2d, avg_pool_3d", "as AveragePool");
   t->add(
       "GlobalAveragePool", [](Conversion &c) { c.out(reduced(c, "reduce_mean", c.in(0), spatial(c.in(0)), true)); },

@@ -24,7 +24,7 @@ Asin 1
 Asinh 1
 Atan 1
 Atanh 1
-Attention 7 is_causal=0|1 kv_num_heads q_num_heads qk_matmul_output_mode=0|1|2|3 scale softcap softmax_precision=1|10|11|16
+Attention 7 is_causal=0|1 kv_num_heads left_window_size q_num_heads qk_matmul_output_mode=0|1|2|3 right_window_size scale softcap softmax_precision=1|10|11|16
 AveragePool 1 auto_pad=|NOTSET|SAME_UPPER|SAME_LOWER|VALID ceil_mode=0|1 count_include_pad=0|1 dilations kernel_shape pads strides
 BatchNormalization 5 consumed_inputs epsilon is_test=0|1 momentum spatial=0|1 training_mode=0|1
 Bernoulli 1 dtype seed
@@ -193,9 +193,11 @@ Squeeze 2 axes
 StringNormalizer 1 case_change_action is_case_sensitive=0|1 locale stopwords
 Sub 2 axis broadcast=0|1 consumed_inputs
 Sum * consumed_inputs
+SwiGLU 2 alpha
 Swish 1 alpha
 Tan 1
 Tanh 1 consumed_inputs
+TensorScatter 3 axis mode=linear|circular
 TfIdfVectorizer 1 max_gram_length max_skip_count min_gram_length mode=TF|IDF|TFIDF ngram_counts ngram_indexes pool_int64s pool_strings weights
 ThresholdedRelu 1 alpha
 Tile 3
@@ -211,6 +213,7 @@ com.microsoft.Attention 7 do_rotary=0|1 mask_filter_value num_heads past_present
 com.microsoft.BiasGelu 2
 com.microsoft.DequantizeLinear 3 axis block_size
 com.microsoft.DynamicQuantizeMatMul 5
+com.microsoft.EmbedLayerNormalization 9 epsilon mask_index_type=0|1
 com.microsoft.FastGelu 2
 com.microsoft.FusedConv 4 activation activation_params auto_pad=|NOTSET|SAME_UPPER|SAME_LOWER|VALID dilations group kernel_shape pads strides
 com.microsoft.FusedGemm 3 activation activation_alpha activation_beta activation_gamma alpha beta transA=0|1 transB=0|1

@@ -31,6 +31,7 @@ int kindOf(const Attribute &a) {
   if (a.floats_size()) return Attribute::FLOATS;
   if (a.ints_size()) return Attribute::INTS;
   if (a.strings_size()) return Attribute::STRINGS;
+  if (a.has_sparse_tensor()) return Attribute::SPARSE_TENSOR;
   return Attribute::UNDEFINED;
 }
 

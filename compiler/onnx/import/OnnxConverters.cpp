@@ -11,7 +11,8 @@ const ConverterTable &ConverterTable::get() {
          {addElementwise, addActivations, addShapes,       addPieces,       addIndexing,       addPadding,
           addConstants,   addMatrices,    addConvolutions, addPooling,      addNormalizations, addReductions,
           addSelections,  addResizing,    addLosses,       addQuantization, addRecurrent,      addControlFlow,
-          addSequences,   addDetections,  addSignals,      addContributed,  addAttention,      addOrtAttention})
+          addSequences,   addDetections,  addSignals,      addContributed,  addAttention,      addOrtAttention,
+          addRegions,     addRandom})
       add(&table);
     return table;
   }();

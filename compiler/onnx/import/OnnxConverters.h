@@ -27,6 +27,8 @@ void addControlFlow(ConverterTable *table);
 void addSequences(ConverterTable *table);
 void addSignals(ConverterTable *table);
 void addDetections(ConverterTable *table);
+void addRegions(ConverterTable *table);
+void addRandom(ConverterTable *table);
 void addAttention(ConverterTable *table);
 void addOrtAttention(ConverterTable *table);
 void addContributed(ConverterTable *table);

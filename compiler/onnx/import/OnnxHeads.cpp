@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OnnxHeads.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace opc::onnx {
@@ -38,16 +39,28 @@ Term additive(Conversion &c, const Term &mask, DataType type) {
   return c.op("where", {mask, c.scalar(type, 0), c.scalar(type, -INFINITY)});
 }
 
-Term attended(Conversion &c, const Heads &h) {
+Term attended(Conversion &c, const Heads &h, Scores *scores) {
   Term s = c.op("batch_matmul", {c.scaled(h.q, h.scale), c.transpose(h.k, {0, 1, 3, 2})});
+  const Term plain = s;
   if (!(h.softcap >= 0))
     c.invalid("attribute 'softcap' is " + std::to_string(h.softcap) + ", and must be 0 (none) or positive");
   if (h.softcap > 0) s = c.scaled(c.op("tanh", {c.scaled(s, 1 / h.softcap)}), h.softcap);
+  const Term capped = s;
   if (h.mask && broadcastShape(c, {s->shape(), h.mask->shape()}) != s->shape())
     c.invalid("a mask of " + h.mask->shape().ToString() + " for " + s->shape().ToString() + " scores");
   if (h.mask) s = c.op("broadcast_add", {s, h.mask});
-  const Term shares = c.op("softmax", {h.precision == kInvalidDataType ? s : c.cast(s, h.precision)});
-  return c.op("batch_matmul", {c.cast(shares, s->type()), h.v});
+  const Term shares =
+      c.cast(c.op("softmax", {h.precision == kInvalidDataType ? s : c.cast(s, h.precision)}), s->type());
+  if (scores) *scores = {plain, capped, s, shares};
+  return c.op("batch_matmul", {shares, h.v});
+}
+
+Term blindRows(Conversion &c, const Term &mask) {
+  const Term largest = reduced(c, "reduce_max", mask, {mask->rank() - 1}, true);
+  const Term isBlind = c.op("broadcast_equal", {largest, c.scalar(mask->type(), -INFINITY)});
+  if (!isBlind->value) return isBlind;
+  const std::vector<double> known = Conversion::peeked(isBlind);
+  return std::find(known.begin(), known.end(), 1.0) == known.end() ? nullptr : isBlind;
 }
 
 Term rotated(Conversion &c, const Term &x, const Angles &angles, const RotaryForm &form) {

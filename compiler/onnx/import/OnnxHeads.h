@@ -23,8 +23,14 @@ struct Heads {
   double scale, softcap = 0;
   DataType precision = kInvalidDataType; // of the softmax, where it is another one
 };
+/// Scores on their way to shares.
+struct Scores {
+  Term plain, capped, masked, shares;
+};
 /// softmax(scale q k^T + mask) v.
-Term attended(Conversion &c, const Heads &h);
+Term attended(Conversion &c, const Heads &h, Scores *scores = nullptr);
+/// Which queries see no key: the rows of a mask that are -inf alone, [..., 1]. Null where there is none.
+Term blindRows(Conversion &c, const Term &mask);
 
 /// How pairs are turned: neighbours or the two halves, of the first `size` elements (0: all).
 struct RotaryForm {

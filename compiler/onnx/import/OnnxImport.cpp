@@ -130,7 +130,8 @@ private:
   std::vector<Term> plugin(const user_op::OpDef &def, const Node &node, const std::vector<Term> &inputs,
                            const Attributes &attributes);
   Term constantNode(const Node &node, const Attributes &attributes, const Level &level);
-  Term tensorTerm(const Tensor &tensor, const std::string &prefix, const std::string &name, bool isInitializer);
+  Term tensorTerm(const Tensor &tensor, const std::string &prefix, const std::string &name, bool isInitializer,
+                  const SparseTensor *sparse = nullptr);
   std::optional<std::string> givenConstant(const std::string &name, const user_op::TensorDesc &desc);
   void undecide(const Undecided &u, const std::string &op);
   void checkDeclared(const std::string &name, const Operand &value);
@@ -253,11 +254,12 @@ std::optional<std::string> ModelImport::givenConstant(const std::string &name, c
   return std::nullopt;
 }
 
+/// Of a sparse one `tensor` has the values.
 Term ModelImport::tensorTerm(const Tensor &tensor, const std::string &prefix, const std::string &name,
-                             bool isInitializer) {
+                             bool isInitializer, const SparseTensor *sparse) {
   Term &made = variables_[{&tensor, prefix}];
   if (made) return made;
-  Result<StoredTensor> value = tensorOf(tensor, &parsed_, &files_);
+  Result<StoredTensor> value = sparse ? denseOf(*sparse, parsed_, &files_) : tensorOf(tensor, &parsed_, &files_);
   if (!value) throw Refusal{value.status().id(), value.status().message(), value.status().help()};
   const bool isFloating = IsFloatingDataType(value->desc.data_type());
   const std::string whole = printableName(prefix + tensorNames_.of(&tensor, name));
@@ -279,19 +281,19 @@ Term ModelImport::tensorTerm(const Tensor &tensor, const std::string &prefix, co
 }
 
 void ModelImport::readInitializers(const Graph &graph, Scope *scope, const std::string &prefix) {
-  for (const Tensor &t : graph.initializer()) {
+  const auto read = [&](const Tensor &t, const SparseTensor *sparse) {
     try {
       if (t.name().empty() || t.name().size() > kMaxName)
         throw Refusal{"OPC0321", "an initializer has no proper name", ""};
       if (scope->values.count(t.name()))
         throw Refusal{"OPC0321", "two values are called '" + shown(t.name()) + "'", "each value has a name of its own"};
-      scope->values[t.name()] = tensorTerm(t, prefix, t.name(), true);
+      scope->values[t.name()] = tensorTerm(t, prefix, t.name(), true, sparse);
     } catch (const Refusal &r) {
       error("", r.code.c_str(), r.message, r.help);
     }
-  }
-  if (graph.sparse_initializer_size())
-    error("", "OPC0422", "the model has sparse initializers, which opc does not read", "save it with dense ones");
+  };
+  for (const Tensor &t : graph.initializer()) read(t, nullptr);
+  for (const SparseTensor &t : graph.sparse_initializer()) read(t.values(), &t);
 }
 
 Term ModelImport::constantNode(const Node &node, const Attributes &attributes, const Level &level) {
@@ -314,7 +316,10 @@ Term ModelImport::constantNode(const Node &node, const Attributes &attributes, c
     const auto values = *c.ints("value_ints");
     return c.constant(values, Shape({static_cast<int64_t>(values.size())}));
   }
-  if (attributes.count("sparse_value")) c.unsupported("sparse constants are not read");
+  if (attributes.count("sparse_value")) {
+    const SparseTensor &sparse = c.attr("sparse_value", Attribute::SPARSE_TENSOR)->sparse_tensor();
+    return tensorTerm(sparse.values(), level.prefix, node.output_size() ? node.output(0) : "constant", false, &sparse);
+  }
   if (attributes.count("value_string") || attributes.count("value_strings"))
     c.unsupported("strings are no numbers that opc computes with");
   c.invalid("it has no value");

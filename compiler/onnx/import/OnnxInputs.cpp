@@ -143,6 +143,7 @@ bool ModelInputs::bind() {
   if (!bindSizes(&sizes)) return false;
   std::set<std::string> initialized;
   for (const Tensor &t : graph_.initializer()) initialized.insert(t.name());
+  for (const SparseTensor &t : graph_.sparse_initializer()) initialized.insert(t.values().name());
   for (const Value &v : graph_.input()) {
     if (initialized.count(v.name())) continue;
     if (v.name().empty() || v.name().size() > kMaxName) {
@@ -180,6 +181,7 @@ bool ModelInputs::checkGiven() {
                   didYouMeanAmong(name, dims, "the inputs have no sizes with names"));
   std::set<std::string> initialized;
   for (const Tensor &t : graph_.initializer()) initialized.insert(t.name());
+  for (const SparseTensor &t : graph_.sparse_initializer()) initialized.insert(t.values().name());
   for (const std::string &name : request_.model.constants)
     if (!descs_.count(name) && !initialized.count(name))
       ok = refuse("OPC0005", "--const names '" + shown(name) + "', which is no input or initializer of the model",

@@ -6,6 +6,7 @@
 
 #include "opc/Dispatch.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace opc::onnx {
@@ -158,6 +159,65 @@ Result<StoredTensor> tensorOf(const Tensor &tensor, const ParsedModel *model, Ex
   auto bytes = std::make_shared<std::vector<char>>(static_cast<size_t>(size));
   OPC_RETURN_IF_ERROR(fillTyped(tensor, desc->data_type(), bytes.get()));
   return StoredTensor{*desc, {bytes->data(), bytes->size()}, bytes};
+}
+
+namespace {
+
+/// Sparse tensors are written out up to 1 MiB, or up to this many times what they hold.
+constexpr int64_t kMostSparse = 64;
+
+/// Where element `k` of a sparse tensor stands among all, from its row of indices; -1 where that is outside.
+int64_t placeOf(const int64_t *row, int64_t columns, const Shape &shape) {
+  if (columns == 1 && shape.NumAxes() != 1) return row[0] < 0 || row[0] >= shape.elem_cnt() ? -1 : row[0];
+  int64_t place = 0;
+  for (int64_t axis = 0; axis < columns; ++axis) {
+    if (row[axis] < 0 || row[axis] >= shape.At(axis)) return -1;
+    place = place * shape.At(axis) + row[axis];
+  }
+  return place;
+}
+
+} // namespace
+
+Result<StoredTensor> denseOf(const SparseTensor &sparse, const ParsedModel &model, ExternalFiles *files) {
+  const Tensor &named = sparse.values();
+  OPC_ASSIGN_OR_RETURN(const StoredTensor values, tensorOf(named, &model, files));
+  OPC_ASSIGN_OR_RETURN(const StoredTensor indices, tensorOf(sparse.indices(), &model, files));
+  const Shape &given = indices.desc.shape();
+  const int64_t count = values.desc.shape().elem_cnt(), rank = sparse.dims_size();
+  const int64_t columns = given.NumAxes() == 2 ? given.At(1) : 1;
+  if (isNarrow(named)) return invalid(named, "a sparse tensor of 2- or 4-bit elements");
+  if (rank > kMaxRank) return invalid(named, std::to_string(rank) + " dimensions");
+  const user_op::TensorDesc desc(Shape(DimVector(sparse.dims().begin(), sparse.dims().end())), values.desc.data_type());
+  for (int64_t d : sparse.dims())
+    if (d < 0) return invalid(named, "a dimension of " + std::to_string(d));
+  const Result<int64_t> size = tensorBytes(desc);
+  if (!size) return invalid(named, size.status().message());
+  const auto held = static_cast<int64_t>(values.bytes.size() + indices.bytes.size());
+  if (values.desc.shape().NumAxes() != 1 || indices.desc.data_type() != kInt64 || given.NumAxes() < 1 ||
+      given.NumAxes() > 2 || given.At(0) != count || (given.NumAxes() == 2 && columns != rank))
+    return invalid(named, "its values are " + values.desc.toString() + " and its indices " + indices.desc.toString() +
+                              ", for " + desc.toString());
+  if (*size > std::max<int64_t>(1 << 20, held * kMostSparse))
+    return Status(StatusCode::kUnsupported, "OPC0422",
+                  "tensor '" + printableName(named.name()) + "': " + desc.toString() + " with " +
+                      std::to_string(count) + " elements, and opc writes sparse tensors out");
+  auto all = std::make_shared<std::vector<char>>(static_cast<size_t>(*size));
+  const size_t each = GetSizeOfDataType(desc.data_type());
+  std::vector<int64_t> row(static_cast<size_t>(columns));
+  for (int64_t k = 0, last = -1; k < count; ++k) {
+    std::memcpy(row.data(), indices.bytes.data() + static_cast<size_t>(k * columns) * sizeof(int64_t),
+                row.size() * sizeof(int64_t));
+    const int64_t place = placeOf(row.data(), columns, desc.shape());
+    if (place <= last)
+      return invalid(named,
+                     "element " + std::to_string(k) +
+                         (place < 0 ? " has no place in " + desc.toString() : " stands not behind the one before"));
+    std::memcpy(all->data() + static_cast<size_t>(place) * each, values.bytes.data() + static_cast<size_t>(k) * each,
+                each);
+    last = place;
+  }
+  return StoredTensor{desc, {all->data(), all->size()}, all};
 }
 
 } // namespace opc::onnx

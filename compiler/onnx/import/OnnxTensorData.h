@@ -46,5 +46,7 @@ bool isNarrow(const Tensor &tensor);
 /// Elements of 2 and 4 bits, of a model alone, become bytes.
 /// Errors: OPC0322, OPC0422 (an element type that opc does not have), OPC0323.
 Result<StoredTensor> tensorOf(const Tensor &tensor, const ParsedModel *model, ExternalFiles *files);
+/// All elements of a sparse tensor of `model`. Errors: those of tensorOf; OPC0422 where that is far more than it holds.
+Result<StoredTensor> denseOf(const SparseTensor &sparse, const ParsedModel &model, ExternalFiles *files);
 
 } // namespace opc::onnx

@@ -38,10 +38,13 @@ private:
   }
   void graph(const Graph &graph, const std::string &path, int depth) {
     for (const Tensor &t : graph.initializer()) found_.push_back({&t, t.name(), path});
+    for (const SparseTensor &t : graph.sparse_initializer()) found_.push_back({&t.values(), t.values().name(), path});
     for (const Node &n : graph.node())
       if (n.output_size() == 1)
-        for (const Attribute &a : n.attribute())
+        for (const Attribute &a : n.attribute()) {
           if (a.has_t()) found_.push_back({&a.t(), n.output(0), path});
+          if (a.has_sparse_tensor()) found_.push_back({&a.sparse_tensor().values(), n.output(0), path});
+        }
     visit(graph.node(), path, depth + 1);
   }
 
@@ -78,6 +81,7 @@ TensorNames::TensorNames(const Model &model) {
   if (hasGraphs) {
     for (const Value &v : model.graph().input()) outer.insert(printableName(v.name()));
     for (const Tensor &t : model.graph().initializer()) outer.insert(printableName(t.name()));
+    for (const SparseTensor &t : model.graph().sparse_initializer()) outer.insert(printableName(t.values().name()));
     add(model.graph().node(), std::move(outer));
   }
   for (const Function &f : model.functions()) add(f.node(), {});
