@@ -11,6 +11,7 @@ import unittest
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import measured  # noqa: E402
 import messages as m  # noqa: E402
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
@@ -41,6 +42,8 @@ def of(value, dtype=F32):
 
 
 class Case(unittest.TestCase):
+    base = 0 # the peak of a small run
+
     def setUp(self):
         self.dir = tempfile.mkdtemp(prefix="onnx_contradictions")
         self.addCleanup(shutil.rmtree, self.dir)
@@ -56,8 +59,8 @@ class Case(unittest.TestCase):
                                     [m.value(o, None, 0) for o in outputs], [m.tensor(names[k], inputs[k]) for k in constants]),
                             opset=opset, domains=[domain] if domain else []))
         np.savez(os.path.join(self.dir, "in.npz"), **{names[k]: inputs[k] for k in given})
-        return subprocess.run([OPC, "run", "model.onnx", "--quiet", "--inputs", "in.npz", "--outputs", "out.npz"], cwd=self.dir,
-                              capture_output=True, text=True, timeout=60, errors="replace")
+        done, self.seconds, self.peak = measured.run([OPC, "run", "model.onnx", "--quiet", "--inputs", "in.npz", "--outputs", "out.npz"], self.dir)
+        return done
 
     def runs(self, op, inputs, *rest, **more):
         done = self.node(op, inputs, *rest, **more)
@@ -67,8 +70,14 @@ class Case(unittest.TestCase):
     def refused(self, how, words, op, inputs, *rest, **more):
         done = self.node(op, inputs, *rest, **more)
         self.assertEqual(done.returncode, how[0], done.stderr)
+        self.assertEqual(done.stderr.count("error["), 1, done.stderr)
         for word in (how[1], 'model.onnx: node 0 "N"', words):
             self.assertIn(word, done.stderr)
+        seconds, peak, size = self.seconds, self.peak, sum(os.path.getsize(os.path.join(self.dir, f)) for f in ("model.onnx", "in.npz"))
+        if not self.base:
+            self.assertEqual(self.node("Relu", [uniform(2, 3)]).returncode, 0)
+            type(self).base = self.peak
+        measured.is_modest(self, size, self.base, seconds, peak, f"{op}: {words}")
 
 
 def changed(inputs, place, value):

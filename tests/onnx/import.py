@@ -12,6 +12,7 @@ import unittest
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import measured  # noqa: E402
 import messages as m  # noqa: E402
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
@@ -50,15 +51,28 @@ class Case(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return [np.load(self.path(f"out{k}.npy")) for k in range(len(outputs))]
 
-    def refused(self, data, code, *texts, exit_code=3, command=("show",)):
-        path = self.file("model.onnx", data)
-        done = self.opc(*command, path)
-        self.assertEqual(done.returncode, exit_code, done.stderr + done.stdout)
-        self.assertEqual(done.stderr.count("error["), 1, done.stderr)
-        self.assertIn(f"error[{code}]", done.stderr)
-        for text in texts:
-            self.assertIn(text, done.stderr)
-        return done.stderr
+    bases = {} # the peak of a command on a valid model
+
+    def measured(self, data, *command):
+        """The command on a model; its seconds and the peak of its memory."""
+        self.file("model.onnx", data)
+        return measured.run([OPC, *command, "model.onnx", *(["--fill", "ones"] if command == ("run",) else [])], self.dir)
+
+    def refused(self, data, code, *texts, exit_code=3, commands=("show",)):
+        """One diagnostic, soon and in little memory."""
+        said = ""
+        for command in commands:
+            words = (command,) if isinstance(command, str) else command
+            base = self.bases.get(words[0]) or self.bases.setdefault(words[0], self.measured(relu(), words[0])[2])
+            done, seconds, peak = self.measured(data, *words)
+            said = done.stderr
+            self.assertIn(done.returncode, exit_code if isinstance(exit_code, tuple) else (exit_code,), said[:2000] + done.stdout)
+            self.assertEqual(said.count("error["), 1, said[:2000])
+            self.assertIn(f"error[{code}", said)
+            for text in texts:
+                self.assertIn(text, said)
+            measured.is_modest(self, len(data), base, seconds, peak, command)
+        return said
 
 
 def relu(inputs=("x",), shape=(2, 3)):
@@ -272,17 +286,17 @@ class Models(Case):
         self.assertEqual(y.shape, (6,))
         said = self.refused(data, "OPC0422", "'s'", "Reshape", "help: make it a constant: --const s=VALUE\n", exit_code=4)
         self.assertNotIn("--input", said)
-        self.assertIn("--const s=VALUE, or give it: --input s=VALUE", self.refused(data, "OPC0422", exit_code=4, command=("run", "--input=x=1")))
+        self.assertIn("--const s=VALUE, or give it: --input s=VALUE", self.refused(data, "OPC0422", exit_code=4, commands=(("run", "--input=x=1"),)))
         large = m.model(m.graph([m.node("NonZero", ["x"], ["at"]), m.node("Tile", ["at", "once"], ["y"])], [m.value("x", (65,))], [m.value("y", None, 7)],
                                 [m.tensor("once", np.array([1, 1], np.int64))]))
         said = self.refused(large, "OPC0422", "--const x=VALUE; opc run takes by itself what has at most 64 elements", exit_code=4,
-                            command=("run", "--input=x=1"))
+                            commands=(("run", "--input=x=1"),))
         self.assertNotIn("--input x", said)
         # What is wrong with a value that was given is said, and not that it should be given.
         turn = m.graph([m.node("Identity", ["c"], ["d"]), m.node("Neg", ["a"], ["b"])],
                        [m.value("i", (), 7), m.value("c", (), 9), m.value("a", (2,))], [m.value("d", (), 9), m.value("b", (2,)), m.value("b", (2,))])
         loop = m.model(m.graph([m.node("Loop", ["n", "", "x"], ["z", "y"], body=turn)], [m.value("n", (), 7), m.value("x", (2,))], [m.value("y")]))
-        said = self.refused(loop, "OPC0422", "a loop of more than 4294967296 turns", exit_code=4, command=("run", "--input=n=1099511627776", "--input=x=1"))
+        said = self.refused(loop, "OPC0422", "a loop of more than 4294967296 turns", exit_code=4, commands=(("run", "--input=n=1099511627776", "--input=x=1"),))
         self.assertNotIn("--input", said)
 
     def test_const(self):
@@ -487,7 +501,7 @@ class BadModels(Case):
                    dict(location="short", length=8), dict(location="short", offset="-4"), dict(location="/dev/zero")]
         for e in entries:
             with self.subTest(**e):
-                self.refused(weighted(m.external("w", (2, 3), **e)), "OPC0323", "'")
+                self.refused(weighted(m.external("w", (2, 3), **e)), "OPC0323", "'", commands=("show", "run"))
 
     def test_values(self):
         x, y = [m.value("x", (2, 3))], [m.value("y")]

@@ -6,6 +6,7 @@
 #include "OnnxConversion.h"
 #include "OnnxInputs.h"
 #include "OnnxNames.h"
+#include "OnnxNodeCount.h"
 #include "OnnxNodeOrder.h"
 #include "OnnxSizes.h"
 #include "OnnxTensorData.h"
@@ -191,6 +192,11 @@ bool ModelImport::readHead() {
             "a model has one version for each domain");
       return false;
     }
+  }
+  if (opsets_.empty() && model_->ir_version() >= 3) { // before, there was one set alone
+    error("", "OPC0321", "the model says of no operator set that it is in it",
+          "if the file was copied or downloaded, check that it is complete");
+    return false;
   }
   opsets_.emplace("", 1);
   if (opsets_[""] < 1) {
@@ -703,6 +709,7 @@ ImportedModel ModelImport::take() {
 bool ModelImport::run() {
   if (!readHead() || !inputs_.bind()) return false;
   if (inputs_.isOpen()) return inputsAlone(), true;
+  if (writtenNodes(*model_, GraphDraft::kMostOps) > GraphDraft::kMostOps) return tooMany(), false;
   Scope scope;
   readInputs(&scope);
   readInitializers(model_->graph(), &scope, "");
