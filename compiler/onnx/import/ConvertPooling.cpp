@@ -121,7 +121,7 @@ Term dilatedSums(Conversion &c, const Term &x, const Windows &w, double filling)
 Term averaged(Conversion &c, const Term &x, Windows w, bool countsPads, int64_t divisor) {
   if (std::any_of(w.dilations.begin(), w.dilations.end(), [](int64_t d) { return d != 1; })) {
     pool("avg", c, w);
-    const Term sums = dilatedSums(c, x, w, 0);
+    Term sums = dilatedSums(c, x, w, 0);
     if (divisor == 1) return sums;
     DimVector dims = x->shape().dim_vec();
     dims[0] = dims[1] = 1;

@@ -36,7 +36,8 @@ Shape drawnShape(const Conversion &c) {
 Term normal(Conversion &c, const Shape &shape, DataType type) {
   const double scale = c.f("scale", 1);
   if (!(scale >= 0)) c.invalid("attribute 'scale' is " + std::to_string(scale) + ", and must not be negative");
-  return c.op("normal", {}, {{"mean", c.f("mean", 0)}, {"std", scale}, {"seed", seedOf(c)}, {"dtype", type}, {"shape", shape}});
+  return c.op("normal", {},
+              {{"mean", c.f("mean", 0)}, {"std", scale}, {"seed", seedOf(c)}, {"dtype", type}, {"shape", shape}});
 }
 
 Term uniform(Conversion &c, const Shape &shape, DataType type) {
@@ -68,7 +69,8 @@ void convertMultinomial(Conversion &c) {
   const Shape shape({x->dim(0), samples, x->dim(1)});
   // In f32 at least: few numbers of f16 lie near 0.
   const DataType drawn = x->type() == kDouble ? kDouble : kFloat;
-  const Term u = c.op("uniform", {}, {{"from", 0.0}, {"to", 1.0}, {"seed", seedOf(c)}, {"dtype", drawn}, {"shape", shape}});
+  const Term u =
+      c.op("uniform", {}, {{"from", 0.0}, {"to", 1.0}, {"seed", seedOf(c)}, {"dtype", drawn}, {"shape", shape}});
   const auto minusLog = [&](const Term &t) { return c.op("negative", {c.op("log", {t})}); };
   const Term gumbel = minusLog(minusLog(u));
   const Term logits = c.reshape(c.cast(x, drawn), {x->dim(0), 1, x->dim(1)});

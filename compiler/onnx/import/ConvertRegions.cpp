@@ -35,9 +35,8 @@ constexpr int64_t kMostSamples = 1 << 22; // of a region along an axis
 Samples fixedSamples(Conversion &c, const Side &s, int64_t ratio) {
   const int64_t all = s.bins * ratio;
   if (all > kMostSamples) c.unsupported(std::to_string(all) + " samples along an axis");
-  const Term steps = filled(c, s.begin->type(), Shape({1, all}), [&](int64_t k) {
-    return (static_cast<double>(k) + 0.5) / static_cast<double>(all);
-  });
+  const Term steps = filled(c, s.begin->type(), Shape({1, all}),
+                            [&](int64_t k) { return (static_cast<double>(k) + 0.5) / static_cast<double>(all); });
   return {sum(c, s.begin, times(c, s.length, steps)), nullptr, nullptr, s.bins, ratio, s.size};
 }
 
@@ -55,14 +54,18 @@ Samples adaptedSamples(Conversion &c, const Side &s) {
     for (int64_t n : c.knownInts(whole, c.inputText(1)))
       if (n > most)
         c.unsupported("a window of " + std::to_string(n) + " elements: with sampling_ratio 0 it has at most " +
-                          std::to_string(most) + " samples along an axis, those of a region twice as large as the image",
+                          std::to_string(most) +
+                          " samples along an axis, those of a region twice as large as the image",
                       "give a sampling_ratio");
   const Term number = c.cast(c.within(whole, most + 1, 1), type);
   const Term step = c.op("broadcast_div", {window, c.op("broadcast_maximum", {number, like(c, number, 1)})});
   const auto sample = [&](double shift) {
     return filled(c, type, all, [&](int64_t k) { return static_cast<double>(k % most) + shift; });
   };
-  const Term bin = filled(c, type, all, [&](int64_t k) { return static_cast<double>(k / most); });
+  const Term bin = filled(c, type, all, [&](int64_t k) {
+    const int64_t whole = k / most;
+    return static_cast<double>(whole);
+  });
   const Term at = sum(c, sum(c, s.begin, times(c, window, bin)), times(c, step, sample(0.5)));
   return {at, c.op("broadcast_less", {sample(0), number}), number, s.bins, most, s.size};
 }
@@ -108,10 +111,8 @@ Term largestShares(Conversion &c, const Term &images, const Samples &s) {
   const Term weight = pairs(times(c, c.op("broadcast_sub", {like(c, part, 1), part}), inside), times(c, part, inside));
   const Term index = c.expand(pairs(c.cast(low, kInt64), c.cast(high, kInt64)), Shape({rois, channels, other, all}));
   Term each = times(c, c.op("dim_gather", {images, index}, {{"dim", int64_t{3}}}), weight);
-  if (s.counts)
-    each = c.op("where", {pairs(s.counts, s.counts), each, c.scalar(type, elementType(type).lowest)});
-  const Term largest =
-      reduced(c, "reduce_max", c.reshape(each, {rois, channels, other, s.bins, s.most * 2}), {4}, false);
+  if (s.counts) each = c.op("where", {pairs(s.counts, s.counts), each, c.scalar(type, elementType(type).lowest)});
+  Term largest = reduced(c, "reduce_max", c.reshape(each, {rois, channels, other, s.bins, s.most * 2}), {4}, false);
   if (!s.number) return largest;
   const Term isAny = c.op("broadcast_greater", {c.reshape(s.number, {rois, 1, 1, 1}), c.scalar(type, 0)});
   return c.op("where", {isAny, largest, c.scalar(type, 0)});
@@ -176,9 +177,9 @@ Cells cellsOf(Conversion &c, const Side &s) {
   };
   const Term begin = edge(0, "floor"), end = edge(1, "ceil");
   const Term place = filled(c, type, Shape({1, 1, s.size}), [](int64_t k) { return static_cast<double>(k); });
-  const Term isIn = c.op("broadcast_logical_and",
-                         {c.op("broadcast_greater_equal", {place, c.reshape(begin, {rois, s.bins, 1})}),
-                          c.op("broadcast_less", {place, c.reshape(end, {rois, s.bins, 1})})});
+  const Term isIn =
+      c.op("broadcast_logical_and", {c.op("broadcast_greater_equal", {place, c.reshape(begin, {rois, s.bins, 1})}),
+                                     c.op("broadcast_less", {place, c.reshape(end, {rois, s.bins, 1})})});
   return {isIn, c.op("broadcast_greater", {end, begin})};
 }
 

@@ -57,7 +57,7 @@ Term attended(Conversion &c, const Heads &h, Scores *scores) {
 
 Term blindRows(Conversion &c, const Term &mask) {
   const Term largest = reduced(c, "reduce_max", mask, {mask->rank() - 1}, true);
-  const Term isBlind = c.op("broadcast_equal", {largest, c.scalar(mask->type(), -INFINITY)});
+  Term isBlind = c.op("broadcast_equal", {largest, c.scalar(mask->type(), -INFINITY)});
   if (!isBlind->value) return isBlind;
   const std::vector<double> known = Conversion::peeked(isBlind);
   return std::find(known.begin(), known.end(), 1.0) == known.end() ? nullptr : isBlind;

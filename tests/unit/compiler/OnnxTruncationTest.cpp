@@ -54,7 +54,8 @@ std::string sample() {
   onnx::Tensor *yes = graph->add_initializer();
   yes->set_name("yes"), yes->set_data_type(9), yes->set_raw_data("\1");
   onnx::Tensor *sizes = graph->add_initializer();
-  sizes->set_name("sizes"), sizes->set_data_type(7), sizes->add_dims(2), sizes->add_int64_data(4), sizes->add_int64_data(-1);
+  sizes->set_name("sizes"), sizes->set_data_type(7), sizes->add_dims(2), sizes->add_int64_data(4),
+      sizes->add_int64_data(-1);
   addNode(graph, "MatMul", {"x", "w"}, "product");
   addNode(graph, "Add", {"product", "b"}, "sum");
   onnx::Node *choice = addNode(graph, "If", {"yes"}, "chosen");
@@ -95,8 +96,8 @@ TEST_CASE("models that are cut at a thousand places", "[onnx]") {
     Pipeline pipeline(test::registry(), options);
     const bool ok = pipeline.import("<stdin>", whole.substr(0, n)) && pipeline.run(Phase::kShape);
     const auto &said = pipeline.diagnostics();
-    const auto errors = std::count_if(said.begin(), said.end(),
-                                      [](const Diagnostic &d) { return d.severity == Severity::kError; });
+    const auto errors =
+        std::count_if(said.begin(), said.end(), [](const Diagnostic &d) { return d.severity == Severity::kError; });
     INFO("the first " << n << " of " << whole.size() << " bytes: " << (said.empty() ? "" : said[0].message));
     REQUIRE(errors == (ok ? 0 : 1));
     if (!ok) {
