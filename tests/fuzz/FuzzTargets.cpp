@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "FuzzTargets.h"
 
+#include "Session.h"
+
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 namespace opc::fuzz {
 
@@ -36,6 +39,20 @@ void violated(const char *target, const std::string &why) {
   std::fprintf(stderr, "fuzz: %s: %s\n", target, why.c_str());
   std::fflush(stderr);
   std::abort();
+}
+
+void fillInputs(const char *target, Session &session) {
+  for (const PortInfo &port : session.interface().inputs) {
+    auto *data = static_cast<unsigned char *>(session.inputData(port.name));
+    if (!data) violated(target, "an input of the interface has no memory");
+    const size_t bytesEach = GetSizeOfDataType(port.desc.data_type());
+    const auto count = static_cast<size_t>(port.desc.shape().elem_cnt());
+    for (size_t i = 0; i < count; ++i) {
+      std::memset(data + i * bytesEach, i % 8 == 7 ? 0xf5 : 0, bytesEach);
+      if (i % 8 != 7) data[i * bytesEach] = static_cast<unsigned char>(i % 3);
+      if (port.desc.data_type() == kBool) data[i] = i % 2;
+    }
+  }
 }
 
 void expectProperError(const char *target, const Status &status) {

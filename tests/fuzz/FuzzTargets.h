@@ -13,6 +13,9 @@
 namespace google::protobuf {
 class Message;
 }
+namespace opc {
+class Session;
+}
 
 namespace opc::fuzz {
 
@@ -34,6 +37,8 @@ const FuzzTarget *findFuzzTarget(const std::string &name);
 [[noreturn]] void violated(const char *target, const std::string &why);
 /// An error must have a code and a message, and be none of opc's own bugs.
 void expectProperError(const char *target, const Status &status);
+/// All inputs: small numbers and, every eighth element, garbage.
+void fillInputs(const char *target, Session &session);
 
 void fuzzGraphText(std::string_view bytes);
 void fuzzGraphBinary(std::string_view bytes);

@@ -6,29 +6,12 @@
 #include "PlanNative.h"
 #include "Session.h"
 
-#include <cstring>
-
 namespace opc::fuzz {
 namespace {
 
-/// Small numbers and, every eighth element, garbage.
-void fillInputs(Session &session) {
-  for (const PortInfo &port : session.interface().inputs) {
-    auto *data = static_cast<unsigned char *>(session.inputData(port.name));
-    if (!data) violated("plan", "an input of the interface has no memory");
-    const size_t bytesEach = GetSizeOfDataType(port.desc.data_type());
-    const auto count = static_cast<size_t>(port.desc.shape().elem_cnt());
-    for (size_t i = 0; i < count; ++i) {
-      std::memset(data + i * bytesEach, i % 8 == 7 ? 0xf5 : 0, bytesEach);
-      if (i % 8 != 7) data[i * bytesEach] = static_cast<unsigned char>(i % 3);
-      if (port.desc.data_type() == kBool) data[i] = i % 2;
-    }
-  }
-}
-
 /// Whether two steps with these inputs succeed.
 bool runs(Session &session) {
-  fillInputs(session);
+  fillInputs("plan", session);
   expectProperError("plan", session.prepare());
   for (int step = 0; step < 2; ++step)
     if (Status s = session.run(1); !s) return expectProperError("plan", s), false;

@@ -51,6 +51,17 @@ def models():
     yield "external", plain([node("Add", ["x", "w"], ["y"])], [m.external("w", (2, 3), location="w.bin", offset=8)])
     yield "contributed", plain([node("FusedMatMul", ["x", "w"], ["h"], domain="com.microsoft", transB=1),
                                 node("QuickGelu", ["h"], ["y"], domain="com.microsoft")], [weights((4, 3))], domains=["com.microsoft"])
+    sparse = m.field(1, m.tensor("w", np.array([1, 2], F32))) + m.field(2, m.tensor("", np.array([1, 4], I64))) + m.field(3, 2) + m.field(3, 3)
+    yield "sparse", m.model(m.graph([node("Add", ["x", "w"], ["y"])], [X], [Y]) + m.field(15, sparse))
+    heads = [m.value(name, (1, 2, 3, 4)) for name in "qkv"]
+    yield "attention", plain([node("Attention", ["q", "k", "v", "", "", "", "n"], ["y"], is_causal=1, left_window_size=1, softcap=0.5)],
+                             inputs=[*heads, m.value("n", (1,), 7)], opset=25)
+    rois = m.tensor("r", np.array([[0, 0, 3, 3], [1, 1, 4, 2]], F32))
+    yield "regions", plain([node("RoiAlign", ["x", "r", "i"], ["h"], mode="max", output_height=2, output_width=2),
+                            node("AveragePool", ["h"], ["y"], kernel_shape=[1, 1], dilations=[2, 1])], [rois, m.tensor("i", np.array([0, 0], I64))], [image])
+    yield "random", plain([node("RandomNormalLike", ["x"], ["h"], seed=1.0), node("Multinomial", ["h"], ["y"], sample_size=3)])
+    yield "scatter", plain([node("TensorScatter", ["x", "w", "i"], ["y"], mode="circular", axis=1)],
+                           [weights((2, 2)), m.tensor("i", np.array([2, 0], I64))], opset=24)
 
 
 os.makedirs(sys.argv[1], exist_ok=True)
