@@ -181,6 +181,28 @@ class OnGpu(unittest.TestCase):
         one = np.eye(41)[label]
         np.testing.assert_allclose(got["y_kDouble"], g.inputs["dy"][:, None] * (prob - one), rtol=1e-12)
 
+    def test_rows_beyond_registers(self):
+        """Rows of which a thread holds the first elements and reads those behind again, against numpy."""
+        x, g = np.random.default_rng(2).uniform(-1, 1, (3, 2100)), Graph()
+        axis, dims = 'at_list_int32 { val: 1 }', {"unbiased": "at_bool: false", "keepdim": "at_bool: false"}
+        norm = {"begin_norm_axis": "at_int64: 1", "begin_params_axis": "at_int64: 1", "epsilon": "at_double: 0", "center": "at_bool: false", "scale": "at_bool: false"}
+        given = g.input("x", x)
+        for t, kind in (("f64", "kDouble"), ("f32", "kFloat"), ("f16", "kFloat16"), ("bf16", "kBFloat16")):
+            own = g.op(f"x_{t}", "cast", {"in": given}, dtype=f"at_data_type: {kind}") if t != "f64" else given
+            made = {"softmax": g.op(f"s_{t}", "softmax", {"in": own}), "log": g.op(f"l_{t}", "log_softmax", {"in": own}, ("prob",)),
+                    "norm": g.op(f"n_{t}", "layer_norm", {"x": own}, ("y", "mean", "inv_variance"), **norm), "var": g.op(f"v_{t}", "var", {"input": own}, ("output",), dim=axis, **dims),
+                    "sum": g.op(f"e_{t}", "logsumexp", {"input_tensor": own}, ("output_tensor",), axis=axis), "l2": g.op(f"u_{t}", "l2_normalize", {"x": own}, ("y", "square_x_sum"), axis="at_int32: 1", epsilon="at_float: 1e-9")}
+            for name, tensor in made.items():
+                g.output(f"{name}_{t}", g.op(f"{name}_{t}_wide", "cast", {"in": tensor}, dtype="at_data_type: kDouble"))
+        done, found = g.run("sim", "--no-fuse")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        total = np.exp(x).sum(1, keepdims=True)
+        want = {"softmax": np.exp(x) / total, "log": x - np.log(total), "norm": (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True), "var": x.var(1),
+                "sum": np.log(total), "l2": x / np.sqrt((x * x).sum(1, keepdims=True))}
+        for name, value in want.items():
+            for t, close in (("f64", 1e-11), ("f32", 1e-5), ("f16", 4e-3), ("bf16", 3e-2)):
+                np.testing.assert_allclose(found[f"{name}_{t}"].ravel(), value.ravel(), rtol=close, atol=close * np.abs(value).max(), err_msg=f"{name} {t}")
+
     def test_long_lines(self):
         """More than one chunk of a sort, more than one warp of a scan."""
         rng = np.random.default_rng(1)
