@@ -36,13 +36,13 @@ const Function kFunctions[] = {
 
 /// Numbers of both signs: half of them from 2^-20 to 80, as many in each octave, and half evenly in [-10, 10).
 std::vector<float> sample() {
-  constexpr int kCount = 1 << 16;
-  std::vector<float> x(kCount);
+  constexpr size_t kPairs = 1 << 15;
+  std::vector<float> x(2 * kPairs);
   const double octaves = std::log2(80.0) + 20;
-  for (int i = 0; i < kCount / 2; ++i) {
-    const double at = (i + 0.5) / (kCount / 2);
-    x[static_cast<size_t>(2 * i)] = static_cast<float>((i % 2 ? -1 : 1) * std::exp2(at * octaves - 20));
-    x[static_cast<size_t>(2 * i + 1)] = static_cast<float>(20 * at - 10);
+  for (size_t i = 0; i < kPairs; ++i) {
+    const double at = (static_cast<double>(i) + 0.5) / static_cast<double>(kPairs);
+    x[2 * i] = static_cast<float>((i % 2 ? -1 : 1) * std::exp2(at * octaves - 20));
+    x[2 * i + 1] = static_cast<float>(20 * at - 10);
   }
   return x;
 }
