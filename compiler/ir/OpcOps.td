@@ -220,7 +220,7 @@ def Opc_BoxingOp : Opc_Op<"boxing", [Pure]> {
 def Opc_FusedOp : Opc_Op<"fused", [IsolatedFromAbove, SingleBlock, RecursiveMemoryEffects]> {
   let summary = "Ops that one kernel computes: those of its region.";
   let description = [{
-    The region has one block, whose arguments are the operands. It holds pure `opc.user_op`s and `opc.constant`s and ends
+    The region has one block, whose arguments are the operands. It holds `opc.constant`s, and `opc.user_op`s that only make results (dropout may be one), and ends
     with an `opc.yield` of the results. What it computes is what the ops one after the other compute.
     ```
     %y = opc.fused "relu_exp"(%x) : (tensor<4xf32>) -> tensor<4xf32> {
