@@ -99,7 +99,7 @@ Status PeerBoxing::addMeeting(CudaDevice &device, const std::vector<size_t> &tol
   m.said.resize(members_.size()), m.heard.resize(members_.size());
   const auto message = [&](size_t member, std::vector<void *> &words) {
     const auto bytes = static_cast<int64_t>(words.size() * sizeof(void *));
-    return CommMessage{members_[member], CommBlock{words.data(), {bytes}, Box{{0}, {bytes}}, 1}};
+    return CommMessage{members_[member], CommBlock{static_cast<void *>(words.data()), {bytes}, Box{{0}, {bytes}}, 1}};
   };
   for (size_t i = 0; i < members_.size(); ++i) {
     m.said[i].resize(told[i]), m.heard[i].resize(hears[i]);
