@@ -239,12 +239,12 @@ template <bool kIsLamb> std::unique_ptr<BoundKernel> bindNormsOp(KernelBindConte
 template <auto bind> struct Of {
   template <class> using Kernel = FunctionKernel<bind>;
 };
-template <auto bind> class JoiningUpdate final : public BindingKernel, public cuda::JoiningKernel {
+template <auto kBind> class JoiningUpdate final : public BindingKernel, public cuda::JoiningKernel {
 public:
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override { return bind(ctx); }
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override { return kBind(ctx); }
 };
-template <auto bind> struct Joining {
-  template <class> using Kernel = JoiningUpdate<bind>;
+template <auto kBind> struct Joining {
+  template <class> using Kernel = JoiningUpdate<kBind>;
 };
 KernelOptions withParts() { return onGpu().TmpSize(partsSize); }
 
