@@ -12,10 +12,10 @@ REASONS = {
     "grad": {},
     "kernel": {},
     "doc": {},
-    "sbp": {"if": GRAPHS, "loop": GRAPHS, "adam_bias_correction_factor": ONE_NUMBER, "adam_bias_correction_learning_rate": ONE_NUMBER,
+    "sbp": {"if": GRAPHS, "loop": GRAPHS, "batch_parts": GRAPHS, "adam_bias_correction_factor": ONE_NUMBER, "adam_bias_correction_learning_rate": ONE_NUMBER,
             "learning_rate_schedule": ONE_NUMBER, "dynamic_loss_scale_schedule": ONE_NUMBER},
-    "gpu": {"if": GRAPHS, "loop": GRAPHS},
-    "cases": {"if": GRAPHS, "loop": GRAPHS},
+    "gpu": {"if": GRAPHS, "loop": GRAPHS, "batch_parts": GRAPHS},
+    "cases": {"if": GRAPHS, "loop": GRAPHS, "batch_parts": GRAPHS},
 }
 
 

@@ -497,7 +497,7 @@ class RowRegions(RegionCase):
         g = RowGraph()
         g.output("y", g.unary("exp", g.input((4,), "f32")))
         self.write(g, np.random.default_rng(0))
-        self.assertEqual(self.fusion(), {"regions": [], "alone": [{"op": "op1", "type": "exp", "reasons": ["no_neighbour"]}], "boundaries": []})
+        self.assertEqual(self.fusion(), {"regions": [], "parts": [], "alone": [{"op": "op1", "type": "exp", "reasons": ["no_neighbour"]}], "boundaries": []})
         g = RowGraph()
         g.output("y", g.input((4,), "f32"))
         self.write(g, np.random.default_rng(0))
