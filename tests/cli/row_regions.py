@@ -501,7 +501,7 @@ class RowRegions(RegionCase):
         g = RowGraph()
         g.output("y", g.input((4,), "f32"))
         self.write(g, np.random.default_rng(0))
-        self.assertEqual(self.fusion(), {"regions": [], "alone": [], "boundaries": []})
+        self.assertEqual(self.fusion(), {"regions": [], "parts": [], "alone": [], "boundaries": []})
 
 
 if __name__ == "__main__":
