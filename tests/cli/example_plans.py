@@ -15,8 +15,8 @@ from native_plans import SOURCE
 from regions import NUMPY_ALL, OPC
 
 EXAMPLES = pathlib.Path(SOURCE) / "docs" / "examples"
-# What has no graph: files for CI, clusters, and programs that read graphs of other folders.
-WITHOUT_GRAPHS = {"ci", "clusters", "embed_c", "embed_cpp", "train_cpp"}
+# What has no graph: files for CI, clusters, programs that read graphs of other folders or make models (onnx_examples runs those).
+WITHOUT_GRAPHS = {"ci", "clusters", "embed_c", "embed_cpp", "onnx", "train_cpp"}
 
 
 class ExamplePlans(native_plans.NativePlans):

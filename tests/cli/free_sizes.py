@@ -77,8 +77,10 @@ class FreeSizes(unittest.TestCase):
             with self.subTest(graph.stem, n=n):
                 fixed = self.scratch / "fixed.plan"
                 alone = json.loads(self.succeeds("compile", graph, "--shape", shape(n), "-o", fixed, "--json").stdout)
-                if n == 64:
-                    self.assertEqual(made["memory"]["arena_bytes"], alone["memory"]["arena_bytes"])
+                if n == 64:  # a batch of known size may be computed in parts, in less memory
+                    parts = json.loads(self.succeeds("show", graph, "--shape", shape(n), "--what", "fusion", "--json").stdout)["fusion"]["parts"]
+                    compare = self.assertGreater if parts else self.assertEqual
+                    compare(made["memory"]["arena_bytes"], alone["memory"]["arena_bytes"])
                 x = self.save(random.standard_normal((n, *rest)).astype("f4"))
                 out = self.scratch / f"{output}.npy"
                 given = ["--weights", weights, "--input", f"{name}=@{x}", "--outputs", self.scratch]
