@@ -47,8 +47,9 @@ using opc::scalar::Number;
 #define OPC_INTS(X, ...)                                                                                               \
   X(int8_t, i8, __VA_ARGS__)                                                                                           \
   X(uint8_t, u8, __VA_ARGS__)                                                                                          \
-  X(int16_t, i16, __VA_ARGS__) X(uint16_t, u16, __VA_ARGS__) X(int32_t, i32, __VA_ARGS__)                              \
-      X(uint32_t, u32, __VA_ARGS__) X(int64_t, i64, __VA_ARGS__) X(uint64_t, u64, __VA_ARGS__)
+  X(int16_t, i16, __VA_ARGS__)                                                                                         \
+  X(uint16_t, u16, __VA_ARGS__) X(int32_t, i32, __VA_ARGS__) X(uint32_t, u32, __VA_ARGS__)                             \
+      X(int64_t, i64, __VA_ARGS__) X(uint64_t, u64, __VA_ARGS__)
 #define OPC_NUMBERS(X, ...) OPC_FLOATS(X, __VA_ARGS__) OPC_INTS(X, __VA_ARGS__)
 
 // clang-format off: lists
