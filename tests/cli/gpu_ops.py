@@ -178,6 +178,7 @@ class OnGpu(unittest.TestCase):
             own = {k: g.op(f"{k}_{t}", "cast", {"in": v}, dtype=f"at_data_type: {t}") if t != "kDouble" else v for k, v in (("prob", p), ("dy", d))}
             g.output(f"y_{t}", g.op(f"o_{t}", "sparse_softmax_cross_entropy_grad", {"label": i, **own}, outputs=("prediction_diff",), depth="at_int64: 41"))
         got = self.assert_same_bits(g)
+        self.assert_same_bits(g, "--no-fuse")  # op by op, without a region's code
         one = np.eye(41)[label]
         np.testing.assert_allclose(got["y_kDouble"], g.inputs["dy"][:, None] * (prob - one), rtol=1e-12)
 

@@ -89,11 +89,16 @@ class UpdatesOnGpu(unittest.TestCase):
 
     def opc(self, *args, sim="", code=0, graphs="1"):
         program = "opc-runtime" if args[0].endswith(".plan") else "opc"
-        environment = dict(os.environ, CUDA_SIM=",".join(filter(None, (sim, f"report={self.path('report.json')}", os.environ.get("OPC_TEST_SIM")))),
-                           OPC_CUDA_GRAPHS=graphs)
+        given = [option for option in os.environ.get("OPC_TEST_SIM", "").split(",") if option]
+        reports = [option for option in given if option.startswith("report=")]  # gpusim_executed_lines wants them, and so do the tests here
+        options = [sim, f"report={self.path('report.json')}", *(option for option in given if option not in reports)]
+        environment = dict(os.environ, CUDA_SIM=",".join(filter(None, options)), OPC_CUDA_GRAPHS=graphs)
         done = subprocess.run([os.path.join(BIN, program), *args], cwd=self.folder, capture_output=True, text=True, timeout=600, env=environment)
         if code is not None:
             self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        if reports and "alter=" not in sim and os.path.exists(self.path("report.json")):
+            folder = os.path.dirname(reports[0].removeprefix("report="))
+            shutil.copy(self.path("report.json"), tempfile.mkstemp(suffix=".json", dir=folder)[1])
         return done
 
     def launches(self, part="_update"):
