@@ -1,4 +1,4 @@
-// Between the graphs in ops (if, loop), which are texts, and modules that passes can read and change.
+// Between the graphs in ops (if, loop, batch_parts), which are texts, and modules that passes can read and change.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// The graphs of ops whose work is graphs of their own (if, loop), compiled to plans.
+// The graphs of ops whose work is graphs of their own (if, loop, batch_parts), compiled to plans.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

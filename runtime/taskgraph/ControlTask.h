@@ -1,4 +1,5 @@
-// Tasks whose work is graphs of their own (if, loop): what a plan says of them, and the kernel that runs them.
+// Tasks whose work is graphs of their own (if, loop, batch_parts): what a plan says of them, and the kernel that runs
+// them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

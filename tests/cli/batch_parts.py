@@ -6,6 +6,7 @@ import re
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -177,6 +178,17 @@ class BatchParts(unittest.TestCase):
         other = text.replace(number.group(0), change[0] + str(2 * int(number.group(1))) if BATCH % (2 * int(number.group(1))) == 0 else change[0] + "2")
         self.file("bad.pbtxt", other)
         self.assertIn("OPC0826", self.opc("compile", "bad.pbtxt", "-o", "bad.plan", code=3).stderr)
+
+    def test_weights_that_are_set(self):
+        """Each thread's graph has packed the weights: others that a session is given take their place."""
+        sys.path.insert(0, os.path.join(os.environ["OPC_BUILD_DIR"], "python"))
+        import opc  # noqa: E402
+        session = opc.load(self.path("g.pbtxt")).compile().session()
+        for factor in (1, -0.5):
+            weights = {name: (w * np.float32(factor)).astype(np.float32) for name, w in self.weights.items()}
+            np.savez(self.path("w.npz"), **weights)
+            session.load_weights(self.path("w.npz"))
+            np.testing.assert_allclose(session.run(x=self.x)["y"], reference(self.x, weights), rtol=2e-5, atol=2e-5)
 
     def test_none_where_weights_change(self):
         self.file("loss.pbtxt", network(BATCH) + op("loss", "reduce_mean", {"input_tensor": "m/output_tensor_0"}, 'attr { key: "axis" value { at_list_int32 { val: 0 val: 1 } } } attr { key: "keepdims" value { at_bool: false } }') + '\nop { name: "l" output_conf { in: "loss/output_tensor_0" } }\n')
