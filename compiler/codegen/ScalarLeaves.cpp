@@ -44,12 +44,13 @@ using opc::scalar::Number;
 
 // Types with their names in the names of functions.
 #define OPC_FLOATS(X, ...) X(float, f32, __VA_ARGS__) X(double, f64, __VA_ARGS__)
+// clang-format off: it breaks these lines anew each time
 #define OPC_INTS(X, ...)                                                                                               \
-  X(int8_t, i8, __VA_ARGS__)                                                                                           \
-  X(uint8_t, u8, __VA_ARGS__)                                                                                          \
-  X(int16_t, i16, __VA_ARGS__)                                                                                         \
-  X(uint16_t, u16, __VA_ARGS__) X(int32_t, i32, __VA_ARGS__) X(uint32_t, u32, __VA_ARGS__)                             \
-      X(int64_t, i64, __VA_ARGS__) X(uint64_t, u64, __VA_ARGS__)
+  X(int8_t, i8, __VA_ARGS__) X(uint8_t, u8, __VA_ARGS__)                                                               \
+  X(int16_t, i16, __VA_ARGS__) X(uint16_t, u16, __VA_ARGS__)                                                           \
+  X(int32_t, i32, __VA_ARGS__) X(uint32_t, u32, __VA_ARGS__)                                                           \
+  X(int64_t, i64, __VA_ARGS__) X(uint64_t, u64, __VA_ARGS__)
+// clang-format on
 #define OPC_NUMBERS(X, ...) OPC_FLOATS(X, __VA_ARGS__) OPC_INTS(X, __VA_ARGS__)
 
 // clang-format off: lists

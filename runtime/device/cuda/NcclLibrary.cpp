@@ -99,7 +99,8 @@ std::string NcclLibrary::versionText() const {
 
 Status NcclLibrary::check(NcclResult result, const char *call) const {
   if (result == kOk || result == kInProgress) return Status::ok();
-  return Status(StatusCode::kExecution, "OPC0724",
+  // What went wrong on another rank is that rank's to say, whichever of the two is heard first.
+  return Status(StatusCode::kExecution, result == kRemoteError ? "OPC0721" : "OPC0724",
                 std::string("NCCL: ") + call + ": " + getErrorString_(result) + " (" + std::to_string(result) + ")")
       .withHelp("NCCL_DEBUG=WARN makes NCCL say more; OPC_COLLECTIVES=host goes without it");
 }
@@ -186,10 +187,7 @@ Status NcclGroups::finish(CUstream_st *stream) {
       for (ncclComm *comm : comms_) {
         NcclResult pending = kOk;
         OPC_RETURN_IF_ERROR(library_.check(library_.commGetAsyncError(comm, &pending), "ncclCommGetAsyncError"));
-        Status failed = library_.check(pending, "an exchange");
-        // What went wrong on another rank is that rank's to say, whichever of the two is heard first.
-        if (pending == kRemoteError) failed = Status(failed.code(), "OPC0721", failed.message());
-        OPC_RETURN_IF_ERROR(failed);
+        OPC_RETURN_IF_ERROR(library_.check(pending, "an exchange"));
       }
     }
     if (Clock::now() > deadline) {

@@ -55,7 +55,7 @@ public:
   static Result<const NcclLibrary *> open(bool isSimulator);
 
   std::string versionText() const; // "2.28.9"
-  /// A result as an error of what was tried: OPC0724.
+  /// A result as an error of what was tried: OPC0724, or OPC0721 where NCCL says that another rank has failed.
   Status check(NcclResult result, const char *call) const;
 
 #define OPC_DECLARE(member, name, parameters) NcclResult(*member) parameters = nullptr;
