@@ -31,10 +31,9 @@ if(OPC_FUZZ) # libFuzzer's coverage in our own libraries; MLIR, protobuf and one
 endif()
 find_program(OPC_CCACHE ccache)
 if(OPC_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Paths relative to the sources: another clone of the same sources finds what this one compiled, and __FILE__ in
-  # registrations names no folder of this machine.
-  set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
-               CCACHE_SLOPPINESS=pch_defines,time_macros ${OPC_CCACHE})
+  # Another clone of the same sources finds what this one compiled, and __FILE__ in registrations names no folder of this
+  # machine.
+  set(launcher ${CMAKE_CURRENT_LIST_DIR}/compile_cached.sh ${CMAKE_SOURCE_DIR} ${OPC_CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher} CACHE STRING "" FORCE)
   set(CMAKE_C_COMPILER_LAUNCHER ${launcher} CACHE STRING "" FORCE)
 endif()
