@@ -35,9 +35,9 @@ def unary(kind, given="x", output="y", **attrs):
     return lambda g, x: g.op("op", kind, {given: g.input("x", x)}, (output,), **attrs)
 
 
-def with_same(kind, names, output, **attrs):
+def with_same(kind, names, outputs, **attrs):
     """Of two tensors of one shape."""
-    return lambda g, x: g.op("op", kind, dict(zip(names, (g.input("x", x), g.input("z", x + 1)))), (output,), **attrs)
+    return lambda g, x: g.op("op", kind, dict(zip(names, (g.input("x", x), g.input("z", x + 1)))), outputs, **attrs)
 
 
 def with_row(kind, given, row, outputs, **attrs):
@@ -47,6 +47,17 @@ def with_row(kind, given, row, outputs, **attrs):
 
 def matmul(g, x, **attrs):
     return g.op("op", "matmul", {"a": g.input("x", x), "b": g.input("z", x.copy())}, ("out",), **attrs)
+
+
+def channels_grad(g, x):
+    """Of a batch normalisation of images, with all three results."""
+    kind = np.float32 if x.dtype == np.float16 else x.dtype
+    given = {name: g.input(name, x + i) for i, name in enumerate(("x", "dy"))}
+    given |= {name: g.input(name, (x[0, :, 0, 0] ** 2 + 1).astype(kind)) for name in ("mean", "inv_variance", "gamma")}
+    dx = g.op("op", "normalization_grad", given, ("dx", "gamma_diff", "beta_diff"), axis="at_int32: 1", epsilon="at_float: 1e-5")
+    for name in ("gamma_diff", "beta_diff"):
+        g.output(name, f"op/{name}_0")
+    return dx
 
 
 def stack(m, transposed):
@@ -80,12 +91,24 @@ def attention(g, x):
     return g.op("op", "scaled_dot_product_attention", {"query": q, "key": k, "value": v}, ("out", "log_sum"))
 
 
+def with_rows(kind, names, vectors, outputs, accurate=True, column=False, **attrs):
+    """Of tensors of one shape, and of a number for each of their rows: in f32 beside f16, where `accurate`; [rows, 1] as a `column`."""
+
+    def add(g, x):
+        type_of = np.float32 if accurate and x.dtype == np.float16 else x.dtype
+        given = {name: g.input(name, x + i) for i, name in enumerate(names)}
+        given |= {name: g.input(name, (x[:, :1] if column else x[:, 0]).astype(type_of) ** 2 + 1) for name in vectors}
+        return g.op("op", kind, given, outputs, **attrs)
+
+    return add
+
+
 NORM = {"begin_norm_axis": "at_int64: 1", "begin_params_axis": "at_int64: 1", "epsilon": "at_double: 1e-5"}
 # name: (shape, adds the op to a graph)
 INSTANCES = {
     "relu": ((64, 256), unary("relu")),
     "exp": ((64, 256), unary("exp")),
-    "broadcast_add": ((64, 256), with_same("broadcast_add", "xy", "z")),
+    "broadcast_add": ((64, 256), with_same("broadcast_add", "xy", ("z",))),
     "broadcast_mul by row": ((64, 256), with_row("broadcast_mul", "x", ("y",), ("z",))),
     "bias_add": ((64, 256), with_row("bias_add", "a", ("b",), ("out",), axis="at_int32: 1")),
     "reduce_sum of rows": ((64, 512), unary("reduce_sum", "input_tensor", "output_tensor", axis=ints(1), keepdims="at_bool: false")),
@@ -97,6 +120,14 @@ INSTANCES = {
     "layer_norm": ((64, 512), with_row("layer_norm", "x", ("gamma", "beta"), ("y", "mean", "inv_variance"), center="at_bool: true", scale="at_bool: true", **NORM)),
     "rms_norm": ((64, 512), with_row("rms_norm", "x", ("weight",), ("y", "inv_rms"), normalized_shape="at_shape { dim: 512 }")),
     "l2_normalize": ((64, 512), unary("l2_normalize", "x", "y", axis="at_int32: 1", epsilon="at_float: 1e-6")),
+    "softmax_grad": ((64, 512), with_same("softmax_grad", ("y", "dy"), ("dx",))),
+    "log_softmax_grad": ((64, 512), with_same("log_softmax_grad", ("prob", "dy"), ("dx",))),
+    "softmax_cross_entropy": ((64, 512), with_same("softmax_cross_entropy", ("prediction", "label"), ("prob", "out"))),
+    "softmax_cross_entropy_grad": ((64, 512), with_rows("softmax_cross_entropy_grad", ("label", "prob"), ("dy",), ("prediction_diff",), False)),
+    "layer_norm_grad": ((32, 1024), with_rows("layer_norm_grad", ("dy", "x"), ("mean", "inv_variance"), ("dx",), begin_norm_axis="at_int64: 1", epsilon="at_double: 1e-5")),
+    "layer_norm_param_grad": ((64, 512), with_rows("layer_norm_param_grad", ("dy", "x"), ("mean", "inv_variance"), ("beta_diff", "gamma_diff"), begin_params_axis="at_int64: 1")),
+    "normalization_grad": ((2, 8, 32, 32), channels_grad),
+    "l2_normalize_grad": ((64, 512), with_rows("l2_normalize_grad", ("dy", "y"), ("square_x_sum",), ("dx",), False, True, axis="at_int32: 1", epsilon="at_float: 1e-6")),
     "transpose": ((128, 256), unary("transpose", "input", "output", perm=ints(1, 0))),
     "transpose of heads": ((4, 32, 8, 64), unary("transpose", "input", "output", perm=ints(0, 2, 1, 3))),
     "matmul": ((64, 64), matmul),

@@ -6,19 +6,20 @@
 namespace opc::cuda {
 namespace {
 
-/// prob becomes softmax(x); gives the log of the sum of exponentials.
-template <class T> __device__ Compute<T> softmaxRow(const T *x, T *prob, int64_t n) {
+/// prob becomes the softmax of a row's logits; gives the log of the sum of exponentials. `logit` picks it out of an
+/// element.
+template <class T, class E, class F> __device__ Compute<T> softmaxRow(const E &row, F logit, T *prob) {
   using C = Compute<T>;
   C top, sum;
-  rowSums(x, n, &top, &sum);
+  sumsOf(row, logit, &top, &sum);
   if (top == -static_cast<C>(scalar::f32::kInf64)) { // as on the CPU: 0 stands for the largest of nothing
     top = 0;
     sum = 0;
-    for (int64_t i = lane(); i < n; i += kLanes) sum += expOf(load(x[i]));
+    row.each([&](int64_t, auto v) { sum += expOf(logit(v)); });
     sum = warpSum(sum);
   }
   const C inverse = C(1) / sum;
-  for (int64_t i = lane(); i < n; i += kLanes) prob[i] = stored<T>(static_cast<C>(expOf(load(x[i]) - top) * inverse));
+  row.each([&](int64_t i, auto v) { prob[i] = stored<T>(static_cast<C>(expOf(logit(v) - top) * inverse)); });
   return logOf(sum) + top;
 }
 
@@ -43,7 +44,7 @@ __device__ void sparse(const void *in, const void *labels, void *prob, void *out
   for (int64_t r = firstRow(); r < rows; r += rowStep()) {
     const T *x = static_cast<const T *>(in) + r * n;
     const int64_t k = classOf<I>(labels, r, classes, fault);
-    const Compute<T> log = softmaxRow(x, static_cast<T *>(prob) + r * n, n);
+    const Compute<T> log = softmaxRow(elementsOf(x, n), Itself{}, static_cast<T *>(prob) + r * n);
     if (lane() == 0) static_cast<T *>(out)[r] = stored<T>(static_cast<Compute<T>>(k < 0 ? log : log - load(x[k])));
   }
 }
@@ -54,12 +55,10 @@ __device__ void dense(const void *in, const void *labels, void *prob, void *out,
 #pragma unroll 1
   for (int64_t r = firstRow(); r < rows; r += rowStep()) {
     const T *x = static_cast<const T *>(in) + r * n, *target = static_cast<const T *>(labels) + r * n;
-    const C log = softmaxRow(x, static_cast<T *>(prob) + r * n, n);
+    const auto row = elementsOf(x, target, n);
+    const C log = softmaxRow(row, [](TwoNumbers<C> v) { return v.a; }, static_cast<T *>(prob) + r * n);
     C sum = 0; // a class without probability adds nothing, even when its logit is minus infinity
-    for (int64_t i = lane(); i < n; i += kLanes) {
-      const C p = load(target[i]);
-      sum += p == C(0) ? C(0) : p * (log - load(x[i]));
-    }
+    row.each([&](int64_t, TwoNumbers<C> v) { sum += v.b == C(0) ? C(0) : v.b * (log - v.a); });
     sum = warpSum(sum);
     if (lane() == 0) static_cast<T *>(out)[r] = stored<T>(n > 0 ? sum : C(0));
   }
@@ -88,11 +87,12 @@ __device__ void denseGrad(const void *labels, const void *grad, const void *in, 
   for (int64_t r = firstRow(); r < rows; r += rowStep()) {
     const C dy = load(static_cast<const T *>(grad)[r]);
     const T *prob = static_cast<const T *>(in) + r * n, *label = static_cast<const T *>(labels) + r * n;
+    T *result = static_cast<T *>(dx) + r * n;
+    const auto row = elementsOf(label, n);
     C total = 0;
-    for (int64_t i = lane(); i < n; i += kLanes) total += load(label[i]);
+    row.each([&](int64_t, C v) { total += v; });
     total = warpSum(total);
-    for (int64_t i = lane(); i < n; i += kLanes)
-      static_cast<T *>(dx)[r * n + i] = stored<T>(static_cast<C>(dy * (load(prob[i]) * total - load(label[i]))));
+    row.each([&](int64_t i, C v) { result[i] = stored<T>(static_cast<C>(dy * (load(prob[i]) * total - v))); });
   }
 }
 

@@ -47,22 +47,24 @@ template <class T> __device__ void normRowsGrad(const NormArguments &a) {
   for (int64_t g = blockIdx.x; g < a.groups.groups; g += gridDim.x) {
     const C mean = a.centered ? static_cast<const C *>(a.mean)[g] : C(0),
             inverse = static_cast<const C *>(a.inverse)[g];
+    // d and how far x is from the mean
+    const auto read = [&](int64_t e) {
+      return TwoNumbers<C>{load(dy[e]) * readOr<T>(a.gamma, parameterOf(a, e), C(1)), load(x[e]) - mean};
+    };
+    const auto at = [&a, g](int64_t k) { return elementOf(a, g, k); };
+    const auto group = heldOf<kHeld>(at, read, threadIdx.x, a.groups.count, kNormThreads);
     C total = 0, product = 0;
-    for (int64_t k = threadIdx.x; k < a.groups.count; k += kNormThreads) {
-      const int64_t e = elementOf(a, g, k);
-      const C d = load(dy[e]) * readOr<T>(a.gamma, parameterOf(a, e), C(1));
-      total += d;
-      product += d * (load(x[e]) - mean);
-    }
+    group.each([&](int64_t, TwoNumbers<C> v) {
+      total += v.a;
+      product += v.a * v.b;
+    });
     const C shift = a.centered ? static_cast<C>(joinBlock(static_cast<double>(total), Add{}) / a.count) : C(0);
     const C slope = static_cast<C>(joinBlock(static_cast<double>(product), Add{}) / a.count) * inverse * inverse;
-    for (int64_t k = threadIdx.x; k < a.groups.count; k += kNormThreads) {
-      const int64_t e = elementOf(a, g, k);
-      const C d = load(dy[e]) * readOr<T>(a.gamma, parameterOf(a, e), C(1));
-      C dx = inverse * (d - shift - (load(x[e]) - mean) * slope);
+    group.each([&](int64_t e, TwoNumbers<C> v) {
+      C dx = inverse * (v.a - shift - v.b * slope);
       if (a.add) dx += load(static_cast<const T *>(a.add)[e]);
       static_cast<T *>(a.out)[e] = stored<T>(dx);
-    }
+    });
   }
 }
 

@@ -1,27 +1,9 @@
 // softmax, log_softmax and their gradients: a warp a row.
 // SPDX-License-Identifier: Apache-2.0
-#include "HeldElements.cuh"
 #include "softmax/SoftmaxRows.cuh"
 
 namespace opc::cuda {
 namespace {
-
-constexpr int kHeld = 16; // of a lane: rows of up to 512 elements are read once
-
-/// The elements of a row that a lane takes.
-template <class T> __device__ auto elementsOf(const T *x, int64_t n) {
-  return held<kHeld>(x, [](int64_t i) { return i; }, lane(), n, kLanes);
-}
-/// As rowSums().
-template <class E, class C> __device__ void sumsOf(const E &elements, C *top, C *sum) {
-  C m = -static_cast<C>(scalar::f32::kInf64);
-  elements.each([&](int64_t, C v) { m = v > m ? v : m; });
-  m = warpMax(m);
-  C s = 0;
-  elements.each([&](int64_t, C v) { s += expOf(v - m); });
-  *top = m;
-  *sum = warpSum(s);
-}
 
 template <class T> __device__ void softmax(const void *in, void *out, int64_t rows, int64_t n) {
   using C = Compute<T>;
@@ -31,7 +13,7 @@ template <class T> __device__ void softmax(const void *in, void *out, int64_t ro
     T *y = static_cast<T *>(out) + r * n;
     const auto row = elementsOf(x, n);
     C top, sum;
-    sumsOf(row, &top, &sum);
+    sumsOf(row, Itself{}, &top, &sum);
     row.each([&](int64_t i, C v) { y[i] = stored<T>(static_cast<C>(expOf(v - top) / sum)); });
   }
 }
@@ -44,7 +26,7 @@ template <class T> __device__ void logSoftmax(const void *in, void *out, int64_t
     T *y = static_cast<T *>(out) + r * n;
     const auto row = elementsOf(x, n);
     C top, sum;
-    sumsOf(row, &top, &sum);
+    sumsOf(row, Itself{}, &top, &sum);
     const C log = logOf(sum);
     row.each([&](int64_t i, C v) { y[i] = stored<T>(static_cast<C>((v - top) - log)); });
   }
@@ -56,11 +38,12 @@ template <class T> __device__ void softmaxGrad(const void *out, const void *grad
 #pragma unroll 1
   for (int64_t r = firstRow(); r < rows; r += rowStep()) {
     const T *y = static_cast<const T *>(out) + r * n, *dy = static_cast<const T *>(grad) + r * n;
+    T *result = static_cast<T *>(dx) + r * n;
+    const auto row = elementsOf(y, dy, n);
     C sum = 0;
-    for (int64_t i = lane(); i < n; i += kLanes) sum += load(y[i]) * load(dy[i]);
+    row.each([&](int64_t, TwoNumbers<C> v) { sum += v.a * v.b; });
     sum = warpSum(sum);
-    for (int64_t i = lane(); i < n; i += kLanes)
-      static_cast<T *>(dx)[r * n + i] = stored<T>(static_cast<C>(load(y[i]) * (load(dy[i]) - sum)));
+    row.each([&](int64_t i, TwoNumbers<C> v) { result[i] = stored<T>(static_cast<C>(v.a * (v.b - sum))); });
   }
 }
 
@@ -71,11 +54,12 @@ __device__ void logSoftmaxGrad(const void *out, const void *grad, void *dx, int6
 #pragma unroll 1
   for (int64_t r = firstRow(); r < rows; r += rowStep()) {
     const T *y = static_cast<const T *>(out) + r * n, *dy = static_cast<const T *>(grad) + r * n;
+    T *result = static_cast<T *>(dx) + r * n;
+    const auto row = elementsOf(dy, n);
     C sum = 0;
-    for (int64_t i = lane(); i < n; i += kLanes) sum += load(dy[i]);
+    row.each([&](int64_t, C v) { sum += v; });
     sum = warpSum(sum);
-    for (int64_t i = lane(); i < n; i += kLanes)
-      static_cast<T *>(dx)[r * n + i] = stored<T>(static_cast<C>(load(dy[i]) - expOf(load(y[i])) * sum));
+    row.each([&](int64_t i, C v) { result[i] = stored<T>(static_cast<C>(v - expOf(load(y[i])) * sum)); });
   }
 }
 

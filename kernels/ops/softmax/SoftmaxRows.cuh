@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "DeviceTypes.cuh"
+#include "HeldElements.cuh"
 
 namespace opc::cuda {
 
@@ -33,17 +33,33 @@ __device__ inline double expOf(double x) { return exp(x); }
 __device__ inline float logOf(float x) { return logf(x); }
 __device__ inline double logOf(double x) { return log(x); }
 
-/// The largest of the row, and the sum of exp(x - largest). NaN in the row is NaN in the sum.
-template <class T> __device__ void rowSums(const T *x, int64_t n, Compute<T> *top, Compute<T> *sum) {
-  using C = Compute<T>;
+constexpr int kHeldOfRow = 16; // of a lane: rows of up to 512 elements are read once
+
+/// The elements of a row that a lane takes: of one tensor, or of two.
+template <class T> __device__ auto elementsOf(const T *x, int64_t n) {
+  return held<kHeldOfRow>(x, [](int64_t i) { return i; }, lane(), n, kLanes);
+}
+template <class T> __device__ auto elementsOf(const T *x, const T *y, int64_t n) {
+  return heldOf<kHeldOfRow>([](int64_t i) { return i; },
+                            [x, y](int64_t i) { return TwoNumbers<Compute<T>>{load(x[i]), load(y[i])}; }, lane(), n,
+                            kLanes);
+}
+
+struct Itself {
+  template <class C> __device__ C operator()(C v) const { return v; }
+};
+
+/// The largest x of the row, and the sum of exp(x - largest), where x is `number` of an element. NaN in the row is NaN
+/// in the sum.
+template <class E, class F, class C> __device__ void sumsOf(const E &elements, F number, C *top, C *sum) {
   C m = -static_cast<C>(scalar::f32::kInf64);
-  for (int64_t i = lane(); i < n; i += kLanes) {
-    const C v = load(x[i]);
-    m = v > m ? v : m;
-  }
+  elements.each([&](int64_t, auto v) {
+    const C x = number(v);
+    m = x > m ? x : m;
+  });
   m = warpMax(m);
   C s = 0;
-  for (int64_t i = lane(); i < n; i += kLanes) s += expOf(load(x[i]) - m);
+  elements.each([&](int64_t, auto v) { s += expOf(number(v) - m); });
   *top = m;
   *sum = warpSum(s);
 }
