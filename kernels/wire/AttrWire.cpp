@@ -118,4 +118,19 @@ user_op::OpConf fromProto(const std::string &name, const graph::UserOpConf &prot
   return conf;
 }
 
+void toProto(const user_op::OpConf &conf, graph::UserOpConf *proto) {
+  proto->set_op_type_name(conf.type);
+  const auto bind = [](const user_op::ArgBinding &b, auto *entry) {
+    entry->set_key(b.name);
+    for (const std::string &t : b.tensors) entry->mutable_value()->add_s(t);
+  };
+  for (const user_op::ArgBinding &b : conf.inputs) bind(b, proto->add_input());
+  for (const user_op::ArgBinding &b : conf.outputs) bind(b, proto->add_output());
+  for (const auto &[name, value] : conf.attrs) {
+    auto *attr = proto->add_attr();
+    attr->set_key(name);
+    toProto(value, attr->mutable_value());
+  }
+}
+
 } // namespace opc::wire

@@ -20,5 +20,7 @@ void toProto(const Shape &shape, graph::ShapeProto *proto);
 /// A UserOpConf as an OpConf named `name`: entries in file order (or in input_order/output_order when present).
 /// Duplicate keys are kept, so that completeOpConf can report them.
 user_op::OpConf fromProto(const std::string &name, const graph::UserOpConf &proto);
+/// The inverse: all but the name, which is the OperatorConf's.
+void toProto(const user_op::OpConf &conf, graph::UserOpConf *proto);
 
 } // namespace opc::wire

@@ -85,6 +85,7 @@ void addActivations(EmitterTable *t) {
   direct(t, "elu", "Elu", alpha);
   direct(t, "selu", "Selu");
   direct(t, "hardsigmoid", "HardSigmoid", [](Emission &) { return NodeAttrs{{"alpha", 1.0 / 6}, {"beta", 0.5}}; });
+  t->isAnotherAlone({"selu", "hardsigmoid"});
   t->add(
       "hardswish", Types::kNumbers,
       [](Emission &e) { // ONNX has a sixth in f32

@@ -150,6 +150,7 @@ void addControl(EmitterTable *t) {
   t->add(
       kLoopType, Types::kOwn, [](Emission &e) { LoopEmission(e).write(); }, "Loop, Gather",
       "fewer or more turns than rows are no error");
+  t->nodesSayMore({kIfType, kLoopType});
 }
 
 } // namespace opc::onnx_export

@@ -181,6 +181,7 @@ void addConvolutions(EmitterTable *t) {
   t->add("conv_data_grad", Types::kWide, convertDataGrad, "ConvTranspose, Transpose");
   t->add("conv_filter_grad", Types::kWide, convertFilterGrad, "Conv, Transpose, Slice, Concat");
   t->add("conv_bias_grad", Types::kWide, convertBiasGrad, "ReduceSum");
+  t->isAnotherAlone({"conv_bias_grad"});
 }
 
 } // namespace opc::onnx_export

@@ -262,6 +262,7 @@ void addIndexing(EmitterTable *t) {
   t->add("non_max_suppression", Types::kOwn, convertSuppression, "NonMaxSuppression", "all the room that there is");
   t->add("unique_rows", Types::kOwn, convertUnique, "Unique", "all the room that there is");
   t->add("bounded", Types::kNumbers, convertBounded, "Less, Where; Slice of an output");
+  t->nodesSayMore({"argwhere", "non_max_suppression", "unique_rows", "bounded"});
 }
 
 } // namespace opc::onnx_export

@@ -213,6 +213,8 @@ void addPooling(EmitterTable *t) {
         "adaptive_avg_pool" + d + "d_grad", Types::kWide, [](Emission &e) { convertAdaptive(e, true); },
         "MatMul with a constant");
   }
+  t->isAnotherAlone({"adaptive_avg_pool1d", "adaptive_avg_pool1d_grad", "adaptive_avg_pool2d",
+                     "adaptive_avg_pool2d_grad", "adaptive_avg_pool3d", "adaptive_avg_pool3d_grad"});
 }
 
 } // namespace opc::onnx_export

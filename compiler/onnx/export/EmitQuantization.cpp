@@ -179,6 +179,9 @@ void addQuantization(EmitterTable *t) {
          "ConvInteger, Add, Max, Mul, Round, Min, Cast, Transpose");
   for (const char *name : {"integer_conv1d", "integer_conv2d", "integer_conv3d"})
     t->add(name, Types::kOwn, convertConv, "ConvInteger, Add");
+  t->nodesSayMore({"quantize_linear", "dequantize_linear", "requantize", "dynamic_quantize_linear", "integer_matmul",
+                   "fused_integer_matmul", "fused_integer_conv2d", "integer_conv1d", "integer_conv2d",
+                   "integer_conv3d"});
 }
 
 } // namespace opc::onnx_export

@@ -368,7 +368,7 @@ void Emission::next(const std::string &arg, const Wire &value) {
   if (!next_.emplace(tensor, nameOf(last)).second) refuse("another op writes variable " + tensor + ", too");
 }
 
-void Emission::finish() {
+std::vector<onnx::Node *> Emission::finish() {
   onnx::Graph &graph = nodes_.graph();
   for (size_t k = 0; k < instance.outputDescs().size(); ++k)
     if (!bound_.count(static_cast<int>(k))) refuse("nothing makes its output " + instance.outputArgs()[k].first);
@@ -381,6 +381,7 @@ void Emission::finish() {
     own[k]->set_name(printableName(own.size() == 1 ? op.name : op.name + "/" + std::to_string(k + 1)));
     if (!places.empty()) own[k]->set_doc_string(printableName(places));
   }
+  return own;
 }
 
 } // namespace opc::onnx_export

@@ -205,8 +205,8 @@ public:
     if (opset < version) throw NeedsOpset{version, what};
   }
   [[noreturn]] void refuse(const std::string &reason) const { throw NoForm{reason}; }
-  /// Names nodes and checks that every output is there.
-  void finish();
+  /// Names nodes and checks that every output is there. The op's nodes, but for constants.
+  std::vector<onnx::Node *> finish();
 
 private:
   DataType computed(DataType type) const;

@@ -16,6 +16,11 @@ struct Emitter {
   std::function<void(Emission &)> emit;
   std::string to;   // the ONNX ops that it becomes, for the table
   std::string note; // what of the op has no form, or differs; may be empty
+  /// Who imports the nodes learns more from them than from the op: integers that stand for real values, sizes that the
+  /// run decides, graphs.
+  bool nodesSayMore = false;
+  /// Where it becomes one node, who imports that makes another op of it, with other last bits.
+  bool isAnotherAlone = false;
 };
 
 class EmitterTable {
@@ -26,6 +31,14 @@ public:
   const std::map<std::string, Emitter> &all() const { return emitters_; }
   void add(const std::string &op, Types types, std::function<void(Emission &)> emit, const std::string &to,
            const std::string &note = "");
+  /// Of ops that have been added.
+  void nodesSayMore(std::initializer_list<const char *> ops) {
+    for (const char *op : ops) emitters_.at(op).nodesSayMore = true;
+  }
+
+  void isAnotherAlone(std::initializer_list<const char *> ops) {
+    for (const char *op : ops) emitters_.at(op).isAnotherAlone = true;
+  }
 
 private:
   std::map<std::string, Emitter> emitters_;

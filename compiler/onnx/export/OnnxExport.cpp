@@ -36,7 +36,7 @@ const Emitter *EmitterTable::find(const std::string &op) const {
 
 void EmitterTable::add(const std::string &op, Types types, std::function<void(Emission &)> emit, const std::string &to,
                        const std::string &note) {
-  emitters_[op] = {types, std::move(emit), to, note};
+  emitters_[op] = {types, std::move(emit), to, note, false, false};
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #include "OnnxOpsExport.h"
 
 #include "OnnxEmitters.h"
+#include "OnnxOpNotes.h"
 #include "PrintableText.h"
 
 #include <algorithm>
@@ -40,6 +41,14 @@ std::string fillDescs(const std::map<std::string, Wire> &wires, OpInstance *inst
     instance->outputDescs()[k] = user_op::TensorDesc(wire.shape, wire.type);
   }
   return "";
+}
+
+/// With the names that the tensors have in the model.
+user_op::OpConf renamed(user_op::OpConf conf, const std::map<std::string, Wire> &wires) {
+  for (auto *args : {&conf.inputs, &conf.outputs})
+    for (user_op::ArgBinding &b : *args)
+      for (std::string &tensor : b.tensors) tensor = wires.at(tensor).name;
+  return conf;
 }
 
 } // namespace
@@ -83,8 +92,13 @@ void OpsExport::write(const GraphOp &op, Nodes &nodes, std::map<std::string, Wir
   try {
     Emission e(nodes, op, instance, *wires, *next, opset_, *this);
     e.types = emitter ? emitter->types : Types::kWide;
+    const size_t written = next->size();
     emitter ? emitter->emit(e) : emitExpression(e);
-    e.finish();
+    const std::vector<onnx::Node *> made = e.finish();
+    // What a step writes is no result of an op.
+    const size_t least = emitter && emitter->isAnotherAlone ? 1 : 2;
+    if (made.size() >= least && next->size() == written && !(emitter && emitter->nodesSayMore))
+      setOpNote({renamed(std::move(conf), *wires), made.size()}, made[0]);
   } catch (const NoForm &n) {
     refuse(op, n.reason);
   } catch (const NeedsOpset &n) {

@@ -438,26 +438,7 @@ private:
         tensors_[index].push_back(b.tensors[i]);
       }
     auto *conf = next(made.name, draft_.places_[op.place]);
-    write(made, conf->mutable_user_conf());
-  }
-
-  static void write(const OpConf &op, graph::UserOpConf *conf) {
-    conf->set_op_type_name(op.type);
-    for (const ArgBinding &b : op.inputs) {
-      auto *entry = conf->add_input();
-      entry->set_key(b.name);
-      for (const std::string &t : b.tensors) entry->mutable_value()->add_s(t);
-    }
-    for (const ArgBinding &b : op.outputs) {
-      auto *entry = conf->add_output();
-      entry->set_key(b.name);
-      for (const std::string &t : b.tensors) entry->mutable_value()->add_s(t);
-    }
-    for (const auto &[name, value] : op.attrs) {
-      auto *attr = conf->add_attr();
-      attr->set_key(name);
-      wire::toProto(value, attr->mutable_value());
-    }
+    wire::toProto(made, conf->mutable_user_conf());
   }
 
   const GraphDraft &draft_;

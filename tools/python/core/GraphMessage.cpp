@@ -155,27 +155,14 @@ bool GraphMessage::addOp(const Registry &registry, NewOp op, std::vector<std::pa
   Result<graph::OperatorConf *> begun = begin(*name, op.place);
   if (!begun) return *finding = explain(begun.status(), op, *name), false;
   for (const std::string &first : op.after) (*begun)->add_ctrl_in_op_name(first);
-  graph::UserOpConf *conf = (*begun)->mutable_user_conf();
-  conf->set_op_type_name(op.type);
-  for (const user_op::ArgBinding &arg : made->conf().inputs) {
-    graph::UserOpConf::ArgEntry *entry = conf->add_input();
-    entry->set_key(arg.name);
-    for (const std::string &tensor : arg.tensors) entry->mutable_value()->add_s(tensor);
-  }
+  user_op::OpConf written = made->conf();
+  written.type = op.type;
+  written.attrs = op.attrs; // those that were given: defaults stay out of the file
+  wire::toProto(written, (*begun)->mutable_user_conf());
   size_t flat = 0;
-  for (const user_op::ArgBinding &arg : made->conf().outputs) {
-    graph::UserOpConf::ArgEntry *entry = conf->add_output();
-    entry->set_key(arg.name);
-    for (const std::string &tensor : arg.tensors) {
-      entry->mutable_value()->add_s(tensor);
+  for (const user_op::ArgBinding &arg : written.outputs)
+    for (const std::string &tensor : arg.tensors)
       outputs->emplace_back(arg.name, TensorFact{tensor, tensors_[tensor] = made->outputDescs()[flat++]});
-    }
-  }
-  for (const auto &[key, value] : op.attrs) {
-    graph::UserOpConf::AttrEntry *entry = conf->add_attr();
-    entry->set_key(key);
-    wire::toProto(value, entry->mutable_value());
-  }
   return true;
 }
 
