@@ -373,7 +373,8 @@ std::vector<Term> scanInOp(Conversion &c, const Graph &graph, const std::vector<
   return *results;
 }
 
-/// One scan over sequences that lie along `axes`.
+} // namespace
+
 std::vector<Term> scanned(Conversion &c, const Graph &graph, std::vector<Term> state,
                           const std::vector<Term> &sequences, const std::vector<int64_t> &axes,
                           const std::vector<int64_t> &directions, const std::vector<int64_t> &outAxes,
@@ -425,6 +426,8 @@ std::vector<Term> scanned(Conversion &c, const Graph &graph, std::vector<Term> s
                       : c.op("cat", collected[k], {{"axis", c.axisOf(outAxes[k], collected[k][0]->rank())}}));
   return all;
 }
+
+namespace {
 
 void convertScan(Conversion &c) {
   const Graph &graph = body(c, "body");

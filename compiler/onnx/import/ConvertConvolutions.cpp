@@ -132,6 +132,60 @@ void convertConvTranspose(Conversion &c) {
   c.out(c.has(2) ? c.op("bias_add", {y, c.in(2)}, {{"axis", int64_t{1}}}) : y);
 }
 
+/// The row or column at which every tap of every window samples, [n, offset groups, taps, windows...]; `axis`: 0 of
+/// rows, 1 of columns. Scaled so that the image lies from -1 to 1, as grid_sample has it.
+Term sampledAt(Conversion &c, const Windows &w, const Term &offsets, size_t axis, int64_t size) {
+  const int64_t taps = w.kernel[0] * w.kernel[1], count = offsets->dim(static_cast<int64_t>(axis) + 4);
+  std::vector<double> begin;
+  for (int64_t tap = 0; tap < taps; ++tap)
+    for (int64_t window = 0; window < count; ++window)
+      begin.push_back(static_cast<double>(window * w.strides[axis] - w.before[axis] +
+                                          (axis == 0 ? tap / w.kernel[1] : tap % w.kernel[1]) * w.dilations[axis]));
+  const Shape along = axis == 0 ? Shape({1, 1, taps, count, 1}) : Shape({1, 1, taps, 1, count});
+  const Term own = c.slice(offsets, 3, static_cast<int64_t>(axis), static_cast<int64_t>(axis) + 1);
+  const Term given = c.reshape(own, {own->dim(0), own->dim(1), taps, own->dim(4), own->dim(5)});
+  const Term at = c.op("broadcast_add", {given, c.constant(given->type(), along, begin)});
+  const double pixels = static_cast<double>(size);
+  return c.plus(c.scaled(at, 2 / pixels), 1 / pixels - 1);
+}
+
+/// A convolution whose taps are moved: they are sampled, weighed by the mask, and multiplied by the weight.
+void convertDeformConv(Conversion &c) {
+  const Term x = c.in(0), weight = c.in(1), offset = c.in(2);
+  if (x->rank() != 4) c.unsupported("images of " + std::to_string(x->rank() - 2) + " dimensions: opc moves taps of 2");
+  const Windows w = windowsOf(c, x, kernelOf(weight));
+  const int64_t n = x->dim(0), channels = x->dim(1), taps = w.kernel[0] * w.kernel[1];
+  const int64_t groups = c.i("group", 1), moved = c.i("offset_group", 1);
+  const int64_t high = windowCount(w, 0, x->dim(2)), wide = windowCount(w, 1, x->dim(3));
+  if (groups < 1 || moved < 1 || channels % groups != 0 || channels % moved != 0 || weight->dim(0) % groups != 0)
+    c.invalid("group and offset_group must divide the channels");
+  for (size_t k = 1; k < 5; ++k)
+    if (c.has(k)) c.checkType(k, {x->type()});
+  c.checkShape(1, Shape({weight->dim(0), channels / groups, w.kernel[0], w.kernel[1]}), "its weight");
+  c.checkShape(2, Shape({n, moved * taps * 2, high, wide}), "its offsets");
+  if (c.has(3)) c.checkShape(3, Shape({weight->dim(0)}), "its biases");
+  if (c.has(4)) c.checkShape(4, Shape({n, moved * taps, high, wide}), "its mask");
+  const Term offsets = c.reshape(offset, {n, moved, taps, 2, high, wide});
+  std::vector<Term> ends; // x before y
+  for (const size_t axis : {size_t{1}, size_t{0}})
+    ends.push_back(c.reshape(sampledAt(c, w, offsets, axis, x->dim(static_cast<int64_t>(axis) + 2)),
+                             {n * moved, taps * high, wide, 1}));
+  Term columns = c.op(
+      "grid_sample",
+      {c.reshape(x, {n * moved, channels / moved, x->dim(2), x->dim(3)}), c.op("cat", ends, {{"axis", int64_t{3}}})},
+      {{"interpolation_mode", std::string("bilinear")},
+       {"padding_mode", std::string("zeros")},
+       {"align_corners", false}});
+  if (c.has(4)) {
+    const Term mask = c.reshape(c.in(4), {n * moved, 1, taps * high, wide});
+    columns = c.op("broadcast_mul", {columns, mask});
+  }
+  columns = c.reshape(columns, {n, groups, channels / groups * taps, high * wide});
+  const Term rows = c.reshape(weight, {groups, weight->dim(0) / groups, channels / groups * taps});
+  const Term y = c.reshape(product(c, rows, columns), {n, weight->dim(0), high, wide});
+  c.out(c.has(3) ? c.op("bias_add", {y, c.in(3)}, {{"axis", int64_t{1}}}) : y);
+}
+
 void convertCol2Im(Conversion &c) {
   const Term x = c.in(0);
   const auto size = c.knownInts(1), block = c.knownInts(2);
@@ -153,6 +207,7 @@ void addConvolutions(ConverterTable *t) {
   t->add("Conv", convertConv, "conv1d, conv2d, conv3d, pad", "more than 3 spatial dimensions, integers");
   t->add("ConvTranspose", convertConvTranspose, "deconv1d, deconv2d, deconv3d, pad, slice, bias_add",
          "more than 3 spatial dimensions");
+  t->add("DeformConv", convertDeformConv, "grid_sample, broadcast_mul, matmul", "other than 2 dimensions");
   t->add("Col2Im", convertCol2Im, "fold", "other than 2 dimensions, unequal pads");
 }
 

@@ -37,6 +37,7 @@ BitwiseXor 2
 BlackmanWindow 1 output_datatype periodic=0|1
 Cast 1 round_mode=up|down|nearest saturate=0|1 to
 CastLike 2 round_mode=up|down|nearest saturate=0|1
+CausalConvWithState 4 activation=none|silu|swish
 Ceil 1 consumed_inputs
 Celu 1 alpha
 CenterCropPad 2 axes
@@ -55,6 +56,7 @@ Cosh 1
 CumProd 2 exclusive=0|1 reverse=0|1
 CumSum 2 exclusive=0|1 reverse=0|1
 DFT 3 axis inverse=0|1 onesided=0|1
+DeformConv 5 dilations group kernel_shape offset_group pads strides
 DepthToSpace 1 blocksize mode=DCR|CRD
 DequantizeLinear 3 axis block_size output_dtype
 Det 1
@@ -99,6 +101,7 @@ LayerNormalization 3 axis epsilon stash_type=1|10|11|16
 LeakyRelu 1 alpha consumed_inputs
 Less 2 axis broadcast=0|1
 LessOrEqual 2
+LinearAttention 6 chunk_size kv_num_heads q_num_heads scale update_rule=linear|gated|delta|gated_delta
 Log 1 consumed_inputs
 LogSoftmax 1 axis
 Loop * body

@@ -24,6 +24,7 @@ void addLosses(ConverterTable *table);
 void addQuantization(ConverterTable *table);
 void addRecurrent(ConverterTable *table);
 void addControlFlow(ConverterTable *table);
+void addStateful(ConverterTable *table);
 void addSequences(ConverterTable *table);
 void addSignals(ConverterTable *table);
 void addDetections(ConverterTable *table);
@@ -46,6 +47,11 @@ Term wrapped(Conversion &c, const Term &indices, int64_t size);
 /// A pad of any mode: constant, edge, reflect, wrap. Negative pads crop.
 Term padded(Conversion &c, const Term &x, const std::vector<int64_t> &before, const std::vector<int64_t> &after,
             const std::string &mode, const Term &value);
+/// What a scan with this graph makes: states, and what it collects along `outAxes`. `sequences` lie along `axes`.
+std::vector<Term> scanned(Conversion &c, const Graph &graph, std::vector<Term> state,
+                          const std::vector<Term> &sequences, const std::vector<int64_t> &axes,
+                          const std::vector<int64_t> &directions, const std::vector<int64_t> &outAxes,
+                          const std::vector<int64_t> &outDirections);
 
 // Between DequantizeLinear and QuantizeLinear real numbers stand for integers, and products of them are computed on the
 // integers. What they give is null where that cannot be.

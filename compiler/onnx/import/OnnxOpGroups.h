@@ -22,8 +22,7 @@ namespace opc::onnx {
 class OpGroups {
 public:
   /// `outputs`: what leaves the list.
-  OpGroups(const Nodes &nodes, const std::vector<int> &order,
-           const google::protobuf::RepeatedPtrField<Value> &outputs);
+  OpGroups(const Nodes &nodes, const std::vector<int> &order, const google::protobuf::RepeatedPtrField<Value> &outputs);
 
   struct Group {
     std::string name;                    // the op's
@@ -36,8 +35,8 @@ public:
 
   using Find = std::function<const Term *(const std::string &)>;
   /// The op's results with their names. Nothing where the nodes are not those of the op, or stand for more than it.
-  std::optional<std::vector<std::pair<std::string, Term>>> restored(const Group &group, const Find &find,
-                                                                    int64_t opset, GraphDraft *draft) const;
+  std::optional<std::vector<std::pair<std::string, Term>>> restored(const Group &group, const Find &find, int64_t opset,
+                                                                    GraphDraft *draft) const;
 
 private:
   bool isAlone(const std::vector<int> &members, const onnx_export::OpNote &note) const;

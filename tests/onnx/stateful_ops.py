@@ -1,0 +1,220 @@
+# LinearAttention, CausalConvWithState and DeformConv against numpy, in one call and in several that carry their state on, with
+# gradients by differences; beside each what contradicts itself.
+# SPDX-License-Identifier: Apache-2.0
+import itertools
+import os
+import subprocess
+import unittest
+
+import numpy as np
+
+import messages as m
+from later_ops import F32, INVALID, OPC, UNSUPPORTED, Case, uniform
+
+
+def linear_attention(q, k, v, heads, kv_heads, state=None, decay=None, beta=None, scale=0.0):
+    """Step by step, in f64."""
+    q, k, v = (a.astype(np.float64) for a in (q, k, v))
+    batch, length, group = q.shape[0], q.shape[1], heads // kv_heads
+    size, values = q.shape[2] // heads, v.shape[2] // kv_heads
+    s = np.zeros((batch, kv_heads, size, values)) if state is None else state.astype(np.float64)
+    out = np.zeros((batch, length, heads, values))
+    for b, h, t in itertools.product(range(batch), range(kv_heads), range(length)):
+        own = s[b, h]
+        kt, vt = k[b, t, h * size:(h + 1) * size], v[b, t, h * values:(h + 1) * values]
+        if decay is not None:
+            g = decay[b, t].astype(np.float64)
+            own *= np.exp(g[h] if len(g) == kv_heads else g[h * size:(h + 1) * size, None])
+        if beta is not None:
+            vt = beta[b, t, h if beta.shape[2] > 1 else 0] * (vt - kt @ own)
+        own += np.outer(kt, vt)
+        for of in range(group):
+            head = h * group + of
+            out[b, t, head] = (scale or size**-0.5) * (q[b, t, head * size:(head + 1) * size] @ own)
+    return out.reshape(batch, length, heads * values), s
+
+
+class LinearAttention(Case):
+    RULES = {"linear": (False, False), "gated": (True, False), "delta": (False, True), "gated_delta": (True, True)}
+
+    def inputs(self, rule, heads=4, kv_heads=2, length=5, by_key=False, shared=False, state=True, kind=F32):
+        decays, corrects = self.RULES[rule]
+        size, values = 3, 6
+        k = uniform(2, length, kv_heads, size)
+        k /= np.linalg.norm(k, axis=3, keepdims=True)
+        given = [uniform(2, length, heads * size), k.reshape(2, length, -1), uniform(2, length, kv_heads * values),
+                 uniform(2, kv_heads, size, values) if state else None,
+                 -np.abs(uniform(2, length, kv_heads * (size if by_key else 1))) if decays else None,
+                 (np.abs(uniform(2, length, 1 if shared else kv_heads)) if corrects else None)]
+        return [a if a is None else a.astype(kind) for a in given], {"q_num_heads": heads, "kv_num_heads": kv_heads, "update_rule": rule}
+
+    def test_rules(self):
+        for rule in self.RULES:
+            for heads, kv_heads, by_key, shared, state, scale in ((4, 2, False, False, True, 0.0), (2, 2, True, True, False, 0.7), (3, 1, True, False, True, 0.0)):
+                with self.subTest(rule=rule, heads=heads, by_key=by_key):
+                    given, attributes = self.inputs(rule, heads, kv_heads, by_key=by_key, shared=shared, state=state)
+                    made = self.ran("LinearAttention", given, outputs=2, opset=27, scale=scale, **attributes)
+                    out, after = linear_attention(*given[:3], heads, kv_heads, *given[3:], scale=scale)
+                    self.close(made["o0"], out)
+                    self.close(made["o1"], after)
+
+    def test_default_rule(self):
+        given, attributes = self.inputs("gated_delta")
+        del attributes["update_rule"]
+        self.close(self.ran("LinearAttention", given, opset=27, chunk_size=16, **attributes)["o0"], linear_attention(*given[:3], 4, 2, *given[3:])[0])
+
+    def test_steps(self):
+        """One step after another, with the state fed back, is all at once; also of many steps, which become a loop."""
+        for length in (1, 7, 5000):
+            given, attributes = self.inputs("gated_delta", 2, 1, length)
+            whole = self.ran("LinearAttention", given, outputs=2, opset=27, **attributes)
+            out, after = linear_attention(*given[:3], 2, 1, *given[3:])
+            self.close(whole["o0"], out, 1e-4)
+            self.close(whole["o1"], after, 1e-4)
+            state = given[3]
+            for t in range(length if length < 10 else 0):
+                part = [a if k == 3 else a[:, t:t + 1] for k, a in enumerate(given)]
+                part[3] = state
+                made = self.ran("LinearAttention", part, outputs=2, opset=27, **attributes)
+                self.close(made["o0"], whole["o0"][:, t:t + 1])
+                state = made["o1"]
+
+    def test_types(self):
+        """f16 is computed in f32; the state has its own type."""
+        given, attributes = self.inputs("gated_delta", kind=np.float16)
+        given[3] = given[3].astype(F32)
+        made = self.ran("LinearAttention", given, outputs=2, opset=27, **attributes)
+        out, after = linear_attention(*given[:3], 4, 2, *given[3:])
+        self.assertEqual((made["o0"].dtype, made["o1"].dtype), (np.float16, F32))
+        np.testing.assert_allclose(made["o0"].astype(F32), out, 2e-3, 2e-3)
+        self.close(made["o1"], after)
+
+    def test_contradictions(self):
+        good, attributes = self.inputs("gated_delta")
+
+        def changed(k, a):
+            return [a if j == k else x for j, x in enumerate(good)]
+
+        for words, given, more in (
+            ("update_rule 'gated_delta' needs input 4 (decay)", changed(4, None), {}),
+            ("update_rule 'linear' has no input 4 (decay)", good, {"update_rule": "linear"}),
+            ("update_rule 'gated' has no input 5 (beta)", good, {"update_rule": "gated"}),
+            ("'update_rule'", good, {"update_rule": "squared"}),
+            ("must be a multiple of kv_num_heads", good, {"q_num_heads": 3}),
+            ("must be a multiple of kv_num_heads", good, {"kv_num_heads": 0}),
+            ("must be a multiple of kv_num_heads", good, {"kv_num_heads": -2}),
+            ("its heads do not divide", changed(0, uniform(2, 5, 13)), {}),
+            ("keys", changed(1, uniform(2, 4, 6)), {}),
+            ("values", changed(2, uniform(1, 5, 12)), {}),
+            ("[batch, length, heads * size] is wanted", changed(0, uniform(2, 5)), {}),
+            ("its state", changed(3, uniform(2, 2, 3, 5)), {}),
+            ("decays", changed(4, uniform(2, 5, 3)), {}),
+            ("update rates", changed(5, uniform(2, 5, 4)), {}),
+        ):
+            with self.subTest(words):
+                self.refused(INVALID, words, "LinearAttention", given, opset=27, **{**attributes, **more})
+
+
+def causal_conv(x, w, b, past):
+    x, size = x.astype(np.float64), w.shape[2]
+    past = np.zeros((x.shape[0], x.shape[1], size - 1)) if past is None else past
+    whole = np.concatenate([past, x], 2)
+    out = np.stack([(whole[:, :, t:t + size] * w[:, 0]).sum(2) for t in range(x.shape[2])], 2)
+    return out if b is None else out + b[:, None], whole[:, :, whole.shape[2] - (size - 1):]
+
+
+class CausalConv(Case):
+    def test_forms(self):
+        for size, length, bias, state, activation in ((4, 7, True, True, "silu"), (3, 1, False, True, "none"), (5, 2, True, False, "swish"), (1, 4, False, False, "none")):
+            with self.subTest(size=size):
+                given = [uniform(2, 6, length), uniform(6, 1, size), uniform(6) if bias else None, uniform(2, 6, size - 1) if state else None]
+                made = self.ran("CausalConvWithState", given, outputs=2, opset=27, activation=activation)
+                out, after = causal_conv(*given)
+                self.close(made["o0"], out if activation == "none" else out / (1 + np.exp(-out)))
+                self.close(made["o1"], after)
+
+    def test_contradictions(self):
+        good = [uniform(2, 6, 7), uniform(6, 1, 4), uniform(6), uniform(2, 6, 3)]
+        for words, k, a in (("an input [batch, channels, length]", 0, uniform(2, 6)), ("a kernel [channels, 1, size]", 1, uniform(6, 4)), ("its kernels", 1, uniform(6, 2, 4)),
+                            ("its kernels", 1, uniform(5, 1, 4)), ("a kernel [channels, 1, size]", 1, uniform(6, 1, 0)), ("its biases", 2, uniform(5)), ("its state", 3, uniform(2, 6, 4))):
+            with self.subTest(words):
+                self.refused(INVALID, words, "CausalConvWithState", [a if j == k else x for j, x in enumerate(good)], opset=27)
+        self.refused(INVALID, "'activation'", "CausalConvWithState", good, opset=27, activation="relu")
+
+
+def bilinear(image, y, x):
+    """Of [channels, height, width] at a point; outside lie zeros."""
+    y0, x0 = int(np.floor(y)), int(np.floor(x))
+    total = 0
+    for dy, dx in itertools.product((0, 1), (0, 1)):
+        if 0 <= y0 + dy < image.shape[1] and 0 <= x0 + dx < image.shape[2]:
+            total = total + image[:, y0 + dy, x0 + dx] * abs(y - (y0 + 1 - dy)) * abs(x - (x0 + 1 - dx))
+    return total
+
+
+def deform_conv(x, w, offset, b=None, mask=None, group=1, offset_group=1, strides=(1, 1), dilations=(1, 1), pads=(0, 0, 0, 0)):
+    n, channels, filters, (kh, kw), (oh, ow) = x.shape[0], x.shape[1], w.shape[0], w.shape[2:], offset.shape[2:]
+    out = np.zeros((n, filters, oh, ow))
+    moved, own, taps = channels // offset_group, channels // group, kh * kw
+    for s, o, i, j, tap in itertools.product(range(n), range(offset_group), range(oh), range(ow), range(taps)):
+        at = offset[s, (o * taps + tap) * 2:(o * taps + tap) * 2 + 2, i, j].astype(np.float64)
+        y = i * strides[0] - pads[0] + tap // kw * dilations[0] + at[0]
+        column = j * strides[1] - pads[1] + tap % kw * dilations[1] + at[1]
+        value = bilinear(x[s, o * moved:(o + 1) * moved].astype(np.float64), y, column) * (1 if mask is None else mask[s, o * taps + tap, i, j])
+        for c in range(moved if np.ndim(value) else 0):
+            channel = o * moved + c
+            g = channel // own
+            rows = slice(g * filters // group, (g + 1) * filters // group)
+            out[s, rows, i, j] += w[rows, channel % own, tap // kw, tap % kw] * value[c]
+    return out if b is None else out + b[:, None, None]
+
+
+class DeformConv(Case):
+    def inputs(self, group=1, offset_group=1, kernel=(3, 3), strides=(1, 1), dilations=(1, 1), pads=(1, 1, 1, 1), bias=True, mask=True, kind=F32):
+        x = uniform(2, 4, 6, 5)
+        oh, ow = ((x.shape[2 + k] + pads[k] + pads[k + 2] - (kernel[k] - 1) * dilations[k] - 1) // strides[k] + 1 for k in (0, 1))
+        taps = kernel[0] * kernel[1]
+        given = [x, uniform(6, 4 // group, *kernel), uniform(2, offset_group * taps * 2, oh, ow) * 2, uniform(6) if bias else None,
+                 np.abs(uniform(2, offset_group * taps, oh, ow)) if mask else None]
+        return [a if a is None else a.astype(kind) for a in given], {"group": group, "offset_group": offset_group, "strides": list(strides), "dilations": list(dilations), "pads": list(pads)}
+
+    def test_forms(self):
+        for options in ({}, {"group": 2, "offset_group": 4}, {"offset_group": 2, "kernel": (2, 3), "mask": False}, {"strides": (2, 1), "dilations": (1, 2), "pads": (0, 2, 1, 2), "bias": False},
+                        {"kernel": (1, 1), "pads": (0, 0, 0, 0)}):
+            with self.subTest(str(options)):
+                given, attributes = self.inputs(**options)
+                for opset in (19, 22):
+                    made = self.ran("DeformConv", given, opset=opset, **attributes)["o0"]
+                    np.testing.assert_allclose(made, deform_conv(*given, **attributes), 2e-4, 2e-4)
+
+    def test_no_offsets(self):
+        """Then it is a convolution: opc's own one judges, too."""
+        given, attributes = self.inputs(group=2, mask=False)
+        given[2] = np.zeros_like(given[2])
+        made = self.ran("DeformConv", given, opset=22, **attributes)["o0"]
+        plain = self.ran("Conv", [given[0], given[1], given[3]], opset=22, group=2, pads=attributes["pads"])["o0"]
+        np.testing.assert_allclose(made, plain, 1e-4, 1e-4)
+
+    def test_f64(self):
+        given, attributes = self.inputs(kind=np.float64)
+        np.testing.assert_allclose(self.ran("DeformConv", given, opset=22, **attributes)["o0"], deform_conv(*given, **attributes), 1e-10, 1e-10)
+
+    def test_gradients(self):
+        given, attributes = self.inputs(kind=np.float64)
+        self.write("DeformConv", given, opset=22, constants=(1, 3), **attributes)
+        done = subprocess.run([OPC, "grad", "model.onnx", "--check", "--loss", "o0", "--wrt", "i*", "--inputs", "in.npz"], cwd=self.dir, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_contradictions(self):
+        good, attributes = self.inputs(group=2, offset_group=2)
+        for words, k, a, more in (("its offsets", 2, uniform(2, 36, 6, 4), {}), ("its offsets", 2, uniform(2, 18, 6, 5), {}), ("its weight", 1, uniform(6, 4, 3, 3), {}),
+                                  ("its mask", 4, uniform(2, 9, 6, 5), {}), ("its biases", 3, uniform(5), {}), ("must divide the channels", 0, good[0], {"offset_group": 3}),
+                                  ("must divide the channels", 0, good[0], {"group": 0}), ("must divide the channels", 0, good[0], {"group": -1}),
+                                  ("a kernel, stride, dilation or pad that cannot be", 0, good[0], {"strides": [0, 1]}), ("its attributes are not for 2 dimensions", 0, good[0], {"pads": [1, 1]})):
+            with self.subTest(words):
+                self.refused(INVALID, words, "DeformConv", [a if j == k else x for j, x in enumerate(good)], opset=22, **{**attributes, **more})
+        self.refused(UNSUPPORTED, "opc moves taps of 2", "DeformConv", [uniform(1, 2, 4, 4, 4), uniform(2, 2, 1, 1, 1), uniform(1, 3, 4, 4, 4)], opset=22)
+
+
+if __name__ == "__main__":
+    unittest.main()
