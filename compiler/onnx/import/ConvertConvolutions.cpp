@@ -186,19 +186,56 @@ void convertDeformConv(Conversion &c) {
   c.out(c.has(3) ? c.op("bias_add", {y, c.in(3)}, {{"axis", int64_t{1}}}) : y);
 }
 
+/// Columns of blocks added up to images. Each element of a block goes its own way: a transposed convolution of each
+/// channel's elements, whose filters have a one at their places.
 void convertCol2Im(Conversion &c) {
   const Term x = c.in(0);
-  const auto size = c.knownInts(1), block = c.knownInts(2);
-  if (size.size() != 2 || block.size() != 2)
-    c.unsupported("blocks of " + std::to_string(block.size()) + " dimensions: opc folds 2");
-  const auto pads = c.ints("pads", {0, 0, 0, 0});
-  if (pads.size() != 4 || pads[0] != pads[2] || pads[1] != pads[3]) c.unsupported("unequal pads");
-  c.out(c.op("fold", {x},
-             {{"output_size", size},
-              {"kernel_size", block},
-              {"padding", std::vector<int64_t>{pads[0], pads[1]}},
-              {"strides", c.ints("strides", {1, 1})},
-              {"dilation_rate", c.ints("dilations", {1, 1})}}));
+  const auto size = c.knownInts(1);
+  const auto dims = static_cast<int64_t>(size.size());
+  if (dims < 1 || dims > 3) c.unsupported("blocks of " + std::to_string(dims) + " dimensions: opc folds up to 3");
+  DimVector whole{x->dim(0), 1};
+  for (const int64_t side : size) {
+    if (side < 1 || side > INT32_MAX) c.invalid("an image cannot have a side of " + std::to_string(side));
+    whole.push_back(side);
+  }
+  const auto block = c.knownInts(2);
+  const Windows w = windowsOf(c, c.draft.parameter({Shape(whole), x->type()}), block);
+  const int64_t elements = Shape(block).elem_cnt();
+  DimVector blocks{x->dim(0), x->dim(1)}, filter{x->dim(1), 1};
+  for (size_t k = 0; k < w.dims(); ++k) {
+    blocks.push_back(windowCount(w, k, size[k]));
+    filter.push_back(block[k]);
+  }
+  if (x->rank() != 3 || elements < 1 || x->dim(1) % elements != 0 || x->dim(2) != Shape(blocks).Count(2))
+    c.invalid("columns [n, channels * " + std::to_string(elements) + ", " + std::to_string(Shape(blocks).Count(2)) +
+              "] are wanted, not " + x->shape().ToString());
+  if (dims == 2 && w.isEven())
+    return c.out(c.op("fold", {x},
+                      {{"output_size", size},
+                       {"kernel_size", block},
+                       {"padding", w.before},
+                       {"strides", w.strides},
+                       {"dilation_rate", w.dilations}}));
+  std::vector<double> ones(static_cast<size_t>(x->dim(1) * elements), 0.0);
+  for (int64_t row = 0; row < x->dim(1); ++row) ones[static_cast<size_t>(row * elements + row % elements)] = 1;
+  const int64_t channels = x->dim(1) / elements;
+  const std::vector<int64_t> none(w.dims(), 0);
+  Attrs attrs = dataFormat();
+  attrs.insert({{"filters", channels},
+                {"padding_before", none},
+                {"kernel_size", block},
+                {"strides", w.strides},
+                {"dilation_rate", w.dilations},
+                {"groups", channels},
+                {"output_padding", none}});
+  const Term y = c.op("deconv" + std::to_string(dims) + "d",
+                      {c.reshape(x, blocks), c.constant(x->type(), Shape(filter), ones)}, attrs);
+  std::vector<int64_t> before, after; // what lies in the padding goes, and images are as large as is wanted
+  for (size_t k = 0; k < w.dims(); ++k) {
+    before.push_back(-w.before[k]);
+    after.push_back(size[k] + w.before[k] - y->dim(static_cast<int64_t>(k) + 2));
+  }
+  c.out(paddedImages(c, y, before, after));
 }
 
 } // namespace
@@ -208,7 +245,7 @@ void addConvolutions(ConverterTable *t) {
   t->add("ConvTranspose", convertConvTranspose, "deconv1d, deconv2d, deconv3d, pad, slice, bias_add",
          "more than 3 spatial dimensions");
   t->add("DeformConv", convertDeformConv, "grid_sample, broadcast_mul, matmul", "other than 2 dimensions");
-  t->add("Col2Im", convertCol2Im, "fold", "other than 2 dimensions, unequal pads");
+  t->add("Col2Im", convertCol2Im, "fold; deconv1d, deconv2d, deconv3d, pad", "more than 3 dimensions");
 }
 
 } // namespace opc::onnx

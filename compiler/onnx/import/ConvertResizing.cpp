@@ -196,15 +196,69 @@ void convertUpsample(Conversion &c) {
   c.out(resized(c, r, axes, sizes));
 }
 
+/// Coordinates that lead out of an image mirrored at its borders, which are `low` and `high`.
+Term reflected(Conversion &c, const Term &at, double low, double high) {
+  if (high <= low) return c.op("broadcast_mul", {at, like(c, at, 0)});
+  const Term beyond = c.op("abs", {c.plus(at, -low)});
+  const Term turn = c.op("broadcast_floor_mod", {beyond, like(c, beyond, 2 * (high - low))});
+  const Term back = c.plus(c.scaled(turn, -1), 2 * (high - low));
+  return c.plus(c.op("broadcast_minimum", {turn, back}), low);
+}
+
+/// Samples of volumes [n, channels, depth, height, width]: of each of the points around, its value by how near it is.
+void sampleVolumes(Conversion &c, const std::string &mode, const std::string &padding, bool isAligned) {
+  const Term x = c.in(0), grid = c.in(1);
+  if (mode == "bicubic") c.unsupported("cubic samples of volumes");
+  if (grid->rank() != 5 || grid->dim(0) != x->dim(0) || grid->dim(4) != 3)
+    c.invalid("a grid [" + std::to_string(x->dim(0)) + ", depth, height, width, 3] is wanted, not " +
+              grid->shape().ToString());
+  const int64_t n = x->dim(0), channels = x->dim(1), points = grid->shape().Count(1, 4);
+  const Term flat = c.reshape(x, {n, channels, x->shape().Count(2)});
+  std::vector<Term> first, share; // by axis of the volume: the point below, and how far beyond it the sample lies
+  for (int64_t axis = 0; axis < 3; ++axis) {
+    const auto size = static_cast<double>(x->dim(axis + 2));
+    Term at = c.reshape(c.slice(grid, 4, 2 - axis, 3 - axis), {n, 1, points});
+    at = isAligned ? c.scaled(c.plus(at, 1), (size - 1) / 2) : c.plus(c.scaled(c.plus(at, 1), size / 2), -0.5);
+    if (padding == "reflection") at = isAligned ? reflected(c, at, 0, size - 1) : reflected(c, at, -0.5, size - 0.5);
+    if (padding != "zeros")
+      at = c.op("broadcast_minimum", {c.op("broadcast_maximum", {at, like(c, at, 0)}), like(c, at, size - 1)});
+    first.push_back(c.op(mode == "nearest" ? "rint" : "floor", {at}));
+    share.push_back(c.op("broadcast_sub", {at, first.back()}));
+  }
+  Term sum;
+  for (int corner = 0; corner < (mode == "nearest" ? 1 : 8); ++corner) {
+    Term weight, place;
+    for (int64_t axis = 0; axis < 3; ++axis) {
+      const auto k = static_cast<size_t>(axis);
+      const bool isBehind = corner >> axis & 1;
+      const double last = static_cast<double>(x->dim(axis + 2)) - 1;
+      const Term at = c.plus(first[k], isBehind ? 1 : 0);
+      const Term isInside = c.op("broadcast_logical_and", {c.op("broadcast_greater_equal", {at, like(c, at, 0)}),
+                                                           c.op("broadcast_less_equal", {at, like(c, at, last)})});
+      Term part = c.cast(isInside, x->type());
+      if (mode != "nearest")
+        part = c.op("broadcast_mul", {part, isBehind ? share[k] : c.plus(c.scaled(share[k], -1), 1)});
+      weight = weight ? c.op("broadcast_mul", {weight, part}) : part;
+      const Term whole = c.cast(c.op("where", {isInside, at, like(c, at, 0)}), kInt64);
+      place = place ? c.op("broadcast_add", {c.op("broadcast_mul", {place, like(c, whole, last + 1)}), whole}) : whole;
+    }
+    const Term value = c.op("dim_gather", {flat, c.expand(place, Shape({n, channels, points}))}, {{"dim", int64_t{2}}});
+    const Term own = c.op("broadcast_mul", {value, weight});
+    sum = sum ? c.op("broadcast_add", {sum, own}) : own;
+  }
+  c.out(c.reshape(sum, {n, channels, grid->dim(1), grid->dim(2), grid->dim(3)}));
+}
+
 void convertGridSample(Conversion &c) {
   const std::string mode = c.s("mode", c.version < 20 ? "bilinear" : "linear");
   const std::string of = mode == "linear" ? "bilinear" : mode == "cubic" ? "bicubic" : mode;
+  const std::string padding = c.s("padding_mode", "zeros");
+  const bool isAligned = c.flag("align_corners", false);
+  if (c.in(0)->rank() == 5) return sampleVolumes(c, of, padding, isAligned);
   if (c.in(0)->rank() != 4)
-    c.unsupported("images of " + std::to_string(c.in(0)->rank() - 2) + " dimensions: opc samples 2");
+    c.unsupported("images of " + std::to_string(c.in(0)->rank() - 2) + " dimensions: opc samples 2 and 3");
   c.out(c.op("grid_sample", {c.in(0), c.in(1)},
-             {{"interpolation_mode", of},
-              {"padding_mode", c.s("padding_mode", "zeros")},
-              {"align_corners", c.flag("align_corners", false)}}));
+             {{"interpolation_mode", of}, {"padding_mode", padding}, {"align_corners", isAligned}}));
 }
 
 } // namespace
@@ -212,7 +266,8 @@ void convertGridSample(Conversion &c) {
 void addResizing(ConverterTable *t) {
   t->add("Resize", convertResize, "gather; matmul with a constant for linear and cubic", "scales and sizes of the run");
   t->add("Upsample", convertUpsample, "as Resize", "scales of the run");
-  t->add("GridSample", convertGridSample, "grid_sample", "other than 2 dimensions");
+  t->add("GridSample", convertGridSample, "grid_sample; of volumes floor, dim_gather, broadcast_mul",
+         "other than 2 and 3 dimensions, cubic samples of volumes");
   t->add(
       "AffineGrid",
       [](Conversion &c) {

@@ -11,13 +11,34 @@ namespace {
 
 constexpr int64_t kMostCells = 1 << 23; // of a constant matrix
 
+/// The real signal of `length` points [.., length, 1] of which x [.., n, 1 or 2] has the first half of the transform,
+/// in f64: the other half mirrors it.
+Term mirrored(Conversion &c, const Term &given, int64_t length) {
+  const int64_t n = std::min(given->dim(-2), length / 2 + 1), parts = given->dim(-1);
+  if (n * parts > kMostCells / length) c.unsupported("a transform of " + std::to_string(length) + " points");
+  std::vector<double> cells;
+  for (int64_t k = 0; k < n; ++k)
+    for (int64_t part = 0; part < parts; ++part)
+      for (int64_t j = 0; j < length; ++j) {
+        const double angle = 2 * std::numbers::pi * static_cast<double>(j * k % length) / static_cast<double>(length);
+        const double scale = (k == 0 || 2 * k == length ? 1.0 : 2.0) / static_cast<double>(length);
+        cells.push_back(scale * (part == 0 ? std::cos(angle) : -std::sin(angle)));
+      }
+  const Term x = c.cast(c.slice(given, given->rank() - 2, 0, n), kDouble);
+  DimVector dims = x->shape().dim_vec();
+  const Term y = c.op("matmul", {c.reshape(x, {x->shape().Count(0, x->rank() - 2), n * parts}),
+                                 c.constant(kDouble, Shape({n * parts, length}), cells)});
+  dims[dims.size() - 2] = length, dims.back() = 1;
+  return c.cast(c.reshape(y, dims), given->type());
+}
+
 /// The transform of the last but one axis of x [.., n, 1 or 2] to `length` points, in f64.
 Term transformed(Conversion &c, const Term &given, int64_t length, bool isInverse, bool isOneSided) {
   const int64_t n = std::min(given->dim(-2), length), parts = given->dim(-1);
   if (parts != 1 && parts != 2)
     c.invalid("its last axis has real and imaginary parts, and " + std::to_string(parts) + " elements");
   if (length < 1) c.invalid("a transform to " + std::to_string(length) + " points");
-  if (isOneSided && isInverse) c.unsupported("an inverse transform of one side");
+  if (isOneSided && isInverse) return mirrored(c, given, length);
   if (isOneSided && parts == 2) c.invalid("one side is wanted of complex numbers");
   const int64_t bins = isOneSided ? length / 2 + 1 : length;
   if (n * parts > kMostCells / (bins * 2)) c.unsupported("a transform of " + std::to_string(length) + " points");
@@ -48,7 +69,8 @@ void convertDft(Conversion &c) {
   int64_t axis = c.version < 20 ? c.i("axis", 1) : c.has(2) ? c.knownInt(2) : -2;
   axis = c.axisOf(axis, rank);
   if (axis == rank - 1) c.invalid("its axis is that of the parts");
-  const int64_t length = c.has(1) ? c.knownInt(1) : x->dim(axis);
+  const bool isHalf = c.flag("inverse", false) && c.flag("onesided", false);
+  const int64_t length = c.has(1) ? c.knownInt(1) : isHalf ? 2 * (x->dim(axis) - 1) : x->dim(axis);
   std::vector<int64_t> perm(static_cast<size_t>(rank));
   std::iota(perm.begin(), perm.end(), 0);
   std::swap(perm[static_cast<size_t>(axis)], perm[static_cast<size_t>(rank - 2)]);
@@ -200,8 +222,7 @@ void convertDet(Conversion &c) {
 } // namespace
 
 void addSignals(ConverterTable *t) {
-  t->add("DFT", convertDft, "matmul with a constant",
-         "an inverse of one side, a length of the run, more than 2,048 points");
+  t->add("DFT", convertDft, "matmul with a constant", "a length of the run, more than 2,048 points");
   t->add("STFT", convertStft, "gather, matmul with a constant", "a step and length of the run");
   t->add("TfIdfVectorizer", convertTfIdf, "broadcast_equal, reduce_sum, matmul with a constant", "strings");
   t->add("Det", convertDet, "broadcast_mul, broadcast_add, broadcast_sub", "more than 5 rows");

@@ -104,7 +104,9 @@ void convertLinearAttention(Conversion &c) {
     given.push_back(ratesOf(c, s));
     names.add_input()->set_name("row");
     names.add_input()->set_name("beta");
-    step.node("MatMul", {"row", kept}, "known").node("Sub", {"v", "known"}, "new").node("Mul", {"beta", "new"}, "added");
+    step.node("MatMul", {"row", kept}, "known")
+        .node("Sub", {"v", "known"}, "new")
+        .node("Mul", {"beta", "new"}, "added");
     added = "added";
   }
   step.node("Mul", {"k", added}, "outer").node("Add", {kept, "outer"}, "after").node("MatMul", {"q", "after"}, "o");

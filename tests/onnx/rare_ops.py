@@ -1,5 +1,5 @@
-# LinearAttention, CausalConvWithState and DeformConv against numpy, in one call and in several that carry their state on, with
-# gradients by differences; beside each what contradicts itself.
+# LinearAttention, CausalConvWithState, DeformConv, samples of volumes, folds and inverse transforms of one side: against numpy and
+# PyTorch, with gradients by differences; beside each what contradicts itself.
 # SPDX-License-Identifier: Apache-2.0
 import itertools
 import os
@@ -214,6 +214,94 @@ class DeformConv(Case):
             with self.subTest(words):
                 self.refused(INVALID, words, "DeformConv", [a if j == k else x for j, x in enumerate(good)], opset=22, **{**attributes, **more})
         self.refused(UNSUPPORTED, "opc moves taps of 2", "DeformConv", [uniform(1, 2, 4, 4, 4), uniform(2, 2, 1, 1, 1), uniform(1, 3, 4, 4, 4)], opset=22)
+
+
+class Volumes(Case):
+    """GridSample of five dimensions, against PyTorch."""
+
+    def judge(self, x, grid, mode, padding, aligned):
+        import torch
+
+        return torch.nn.functional.grid_sample(torch.from_numpy(x), torch.from_numpy(grid), mode, padding, bool(aligned)).numpy()
+
+    def test_modes(self):
+        x, grid = uniform(2, 3, 4, 5, 6), uniform(2, 3, 2, 4, 3) * F32(1.6)
+        for mode, padding, aligned in itertools.product(("linear", "nearest"), ("zeros", "border", "reflection"), (0, 1)):
+            with self.subTest(mode=mode, padding=padding, aligned=aligned):
+                made = self.ran("GridSample", [x, grid], opset=20, mode=mode, padding_mode=padding, align_corners=aligned)["o0"]
+                np.testing.assert_allclose(made, self.judge(x, grid, "bilinear" if mode == "linear" else mode, padding, aligned), 2e-5, 2e-5)
+
+    def test_thin_volumes(self):
+        x, grid = uniform(1, 2, 1, 3, 1), uniform(1, 2, 2, 2, 3) * F32(1.6)
+        for padding, aligned in itertools.product(("zeros", "border", "reflection"), (0, 1)):
+            with self.subTest(padding=padding, aligned=aligned):
+                made = self.ran("GridSample", [x, grid], opset=20, padding_mode=padding, align_corners=aligned)["o0"]
+                np.testing.assert_allclose(made, self.judge(x, grid, "bilinear", padding, aligned), 2e-5, 2e-5)
+
+    def test_places_that_are_no_numbers(self):
+        x, grid = uniform(1, 2, 3, 3, 3), np.zeros((1, 1, 1, 2, 3), F32)
+        grid[0, 0, 0, 0, 1] = np.nan
+        made = self.ran("GridSample", [x, grid], opset=20)["o0"]
+        self.assertTrue(np.isnan(made[..., 0]).all())
+        self.assertTrue(np.isfinite(made[..., 1]).all())
+
+    def test_contradictions(self):
+        x = uniform(2, 3, 4, 5, 6)
+        for words, grid in (("a grid [2, depth, height, width, 3]", uniform(2, 3, 2, 4, 2)), ("a grid [2, depth", uniform(1, 3, 2, 4, 3)), ("a grid [2, depth", uniform(2, 3, 2, 3))):
+            self.refused(INVALID, words, "GridSample", [x, grid], opset=20)
+        self.refused(UNSUPPORTED, "cubic samples of volumes", "GridSample", [x, uniform(2, 3, 2, 4, 3)], opset=20, mode="cubic")
+        self.refused(UNSUPPORTED, "opc samples 2 and 3", "GridSample", [uniform(1, 1, 4), uniform(1, 4, 1)], opset=20)
+
+
+def folded(x, size, block, strides, dilations, pads):
+    """Each element of each block to its place."""
+    dims = len(size)
+    counts = [(size[k] + pads[k] + pads[k + dims] - dilations[k] * (block[k] - 1) - 1) // strides[k] + 1 for k in range(dims)]
+    whole = np.zeros((x.shape[0], x.shape[1] // int(np.prod(block)), *size))
+    columns = x.reshape(x.shape[0], -1, *block, *counts).astype(np.float64)
+    for at in itertools.product(*(range(n) for n in (*block, *counts))):
+        place = [at[dims + k] * strides[k] + at[k] * dilations[k] - pads[k] for k in range(dims)]
+        if all(0 <= p < s for p, s in zip(place, size)):
+            whole[(slice(None), slice(None), *place)] += columns[(slice(None), slice(None), *at)]
+    return whole
+
+
+class Folds(Case):
+    def test_dimensions(self):
+        for size, block, strides, dilations, pads in (
+            ((7,), (3,), (2,), (1,), (1, 2)), ((5, 6), (2, 3), (1, 2), (2, 1), (1, 0, 0, 2)), ((5, 6), (2, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+            ((3, 4, 5), (1, 2, 3), (1, 1, 1), (1, 1, 1), (0,) * 6), ((4, 5, 5), (2, 2, 2), (2, 1, 2), (1, 2, 1), (1, 0, 1, 0, 1, 1)),
+        ):
+            with self.subTest(size=size):
+                count = np.prod([(size[k] + pads[k] + pads[k + len(size)] - dilations[k] * (block[k] - 1) - 1) // strides[k] + 1 for k in range(len(size))])
+                x = uniform(2, 3 * int(np.prod(block)), int(count))
+                made = self.ran("Col2Im", [x, np.array(size), np.array(block)], opset=18, constants=(1, 2), strides=list(strides), dilations=list(dilations), pads=list(pads))["o0"]
+                np.testing.assert_allclose(made, folded(x, size, block, strides, dilations, pads), 1e-5, 1e-5)
+
+    def test_contradictions(self):
+        x = uniform(1, 6, 5)
+        for how, words, size, block in ((INVALID, "columns [n, channels * 3, 5] are wanted", (7,), (3,)), (INVALID, "columns [n, channels * 4, 4]", (7,), (4,)),
+                                        (UNSUPPORTED, "opc folds up to 3", (2, 2, 2, 2), (1, 1, 1, 1)), (INVALID, "a side of -1", (-1,), (3,)),
+                                        (INVALID, "a kernel, stride, dilation or pad that cannot be", (7,), (0,)), (INVALID, "its attributes are not for", (7,), (2, 2)),
+                                        (INVALID, "a side of 1099511627776", (1 << 40,), (3,))):
+            with self.subTest(words):
+                given = x if "3, 5" not in words else uniform(1, 7, 5)
+                self.refused(how, words, "Col2Im", [given, np.array(size), np.array(block)], opset=18, constants=(1, 2))
+
+
+class HalfTransforms(Case):
+    def test_signals(self):
+        for n, length in ((6, None), (6, 10), (6, 11), (4, 10), (9, 10)):
+            with self.subTest(n=n, length=length):
+                z = uniform(2, n) + 1j * uniform(2, n)
+                inputs = [np.stack([z.real, z.imag], -1).astype(F32), np.array(length) if length else None]
+                made = self.ran("DFT", inputs, opset=20, constants=(1,) if length else (), inverse=1, onesided=1)["o0"]
+                self.close(made, np.fft.irfft(z, n=length or 2 * (n - 1), axis=1)[..., None])
+
+    def test_and_back(self):
+        x = uniform(3, 12, 1)
+        half = self.ran("DFT", [x], opset=20, onesided=1)["o0"]
+        self.close(self.ran("DFT", [half], opset=20, inverse=1, onesided=1)["o0"], x)
 
 
 if __name__ == "__main__":
