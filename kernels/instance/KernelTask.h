@@ -44,6 +44,7 @@ public:
   const user_op::OpKernel *kernel() const;
   /// The bound form; null for a kernel that does not bind.
   const user_op::BoundKernel *bound() const { return bound_.get(); }
+  user_op::BoundKernel *bound() { return bound_.get(); }
   /// Which output bytes equal which input's address is the caller's affair; this only moves the tensors.
   /// Binds again with new addresses (the sizes stay).
   Status rebind(const std::vector<void *> &data, void *workspace, DeviceCtx *ctx);

@@ -54,6 +54,13 @@ public:
   virtual Status replaceInput(size_t i, const void *bytes) = 0;
 };
 
+/// What a task of a graph within a task has taken in one run of that.
+struct InnerTime {
+  uint32_t graph = 0, index = 0; // of the task's graphs, and of the graph's tasks
+  int64_t runs = 0;
+  double seconds = 0; // by the clock: where threads run graphs at once, their share of it
+};
+
 /// Called around each task while a session runs. Tasks of one stream come in order; tasks of several streams and of
 /// several ranks come at once, from several threads. An error ends the run, and the run reports it.
 class RunObserver {
@@ -63,6 +70,12 @@ public:
   virtual Status before(const ObservedTask &task, int64_t step, TaskData &data) {
     (void)task, (void)step, (void)data;
     return Status::ok();
+  }
+  /// Whether inner() is to be called: asked once, when the run begins.
+  virtual bool wantsInnerTimes() const { return false; }
+  /// Behind a task with graphs, before after(): its graphs' tasks, views left out.
+  virtual void inner(const ObservedTask &task, int64_t step, const std::vector<InnerTime> &times) {
+    (void)task, (void)step, (void)times;
   }
   /// After the task, before anything may use the memory of its outputs again.
   virtual Status after(const ObservedTask &task, int64_t step, TaskData &data) = 0;

@@ -10,6 +10,7 @@
 #include "opc/PackedInputs.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <limits>
 
@@ -17,6 +18,39 @@ namespace opc::runtime {
 namespace {
 
 using user_op::KernelBindContext;
+
+/// The times of a graph's tasks. They run one after the other: TaskGraph::alone() sees to it.
+class GraphClock final : public RunObserver {
+public:
+  Status before(const ObservedTask &, int64_t, TaskData &) override {
+    start_ = Clock::now();
+    return Status::ok();
+  }
+  Status after(const ObservedTask &task, int64_t, TaskData &) override {
+    if (task.isView) return Status::ok();
+    if (times_.size() <= task.index) times_.resize(task.index + 1);
+    times_[task.index].seconds += std::chrono::duration<double>(Clock::now() - start_).count();
+    ++times_[task.index].runs;
+    return Status::ok();
+  }
+  /// Adds what has been taken since the last call to `all`; `share`: of the clock, where other graphs run beside.
+  void take(uint32_t graph, double share, std::vector<InnerTime> *all) {
+    for (uint32_t index = 0; index < times_.size(); ++index) {
+      InnerTime &t = times_[index];
+      if (t.runs == 0) continue;
+      const auto known = std::find_if(all->begin(), all->end(),
+                                      [&](const InnerTime &o) { return o.graph == graph && o.index == index; });
+      InnerTime &sum = known == all->end() ? all->emplace_back(InnerTime{graph, index, 0, 0}) : *known;
+      sum.runs += t.runs, sum.seconds += t.seconds * share;
+      t = {};
+    }
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_;
+  std::vector<InnerTime> times_;
+};
 
 /// One graph of a task. The first binding takes its memory.
 class ControlGraph {
@@ -57,6 +91,14 @@ public:
   }
 
   TaskGraph &graph() { return *graph_; }
+  void keepTimes() {
+    if (clock_) return;
+    clock_ = std::make_unique<GraphClock>();
+    graph_->observe(clock_.get());
+  }
+  void takeTimes(uint32_t number, double share, std::vector<InnerTime> *all) {
+    if (clock_) clock_->take(number, share, all);
+  }
   void *input(size_t i) const { return graph_->data(inputs_[i]); }
   const void *output(size_t i) const { return graph_->data(outputs_[i]); }
   uint64_t inputBytes(size_t i) const { return graph_->model().tensors[inputs_[i]].bytes; }
@@ -81,6 +123,7 @@ private:
   std::vector<CrossEdge> edges_;
   std::vector<std::string> constants_;
   std::vector<uint32_t> inputs_, outputs_; // tensors
+  std::unique_ptr<GraphClock> clock_;
   std::unique_ptr<TaskGraph> graph_;
   bool isBoundOnce_ = false;
 };
@@ -92,7 +135,7 @@ void copy(void *to, const void *from, uint64_t bytes) {
 }
 
 /// A task's graphs, tied to its tensors.
-class BoundControl : public user_op::BoundKernel {
+class BoundControl : public user_op::BoundKernel, public TimedGraphs {
 public:
   explicit BoundControl(KernelBindContext *ctx) {
     for (const auto &[arg, index] : ctx->inputs()) {
@@ -109,7 +152,22 @@ public:
   virtual Status execute(DeviceCtx *ctx) = 0;
   void Run(DeviceCtx *) final {} // KernelDef::run calls execute(), which has a status
 
+  void keepTimes() final {
+    for (ControlGraph *g : graphs()) g->keepTimes();
+  }
+  std::vector<InnerTime> takeTimes() final {
+    std::vector<InnerTime> all;
+    const std::vector<ControlGraph *> list = graphs();
+    const double share = areTwins() ? 1 / static_cast<double>(list.size()) : 1;
+    for (size_t k = 0; k < list.size(); ++k) list[k]->takeTimes(areTwins() ? 0 : static_cast<uint32_t>(k), share, &all);
+    return all;
+  }
+
 protected:
+  virtual std::vector<ControlGraph *> graphs() = 0;
+  /// Whether all are one graph of the plan, for a thread each.
+  virtual bool areTwins() const { return false; }
+
   std::vector<const void *> in_; // of the task
   std::vector<bool> isConstant_;
   std::vector<void *> out_;
@@ -140,6 +198,8 @@ public:
   }
 
 private:
+  std::vector<ControlGraph *> graphs() override { return graphs_; }
+
   std::vector<ControlGraph *> graphs_;
 };
 
@@ -199,6 +259,8 @@ public:
   }
 
 private:
+  std::vector<ControlGraph *> graphs() override { return {graph_}; }
+
   /// The rows from `first` up to `end` are those of no turn.
   void clear(int64_t first, int64_t end) {
     for (size_t k = 0; k < parts_.rows; ++k) {
@@ -277,6 +339,13 @@ public:
   }
 
 private:
+  std::vector<ControlGraph *> graphs() override {
+    std::vector<ControlGraph *> list;
+    for (const auto &g : graphs_) list.push_back(g.get());
+    return list;
+  }
+  bool areTwins() const override { return true; }
+
   /// The parts of one graph.
   Status runShare(DeviceCtx *ctx, int64_t g, int64_t count) {
     ControlGraph &graph = *graphs_[static_cast<size_t>(g)];

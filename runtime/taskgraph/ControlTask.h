@@ -4,10 +4,22 @@
 #pragma once
 
 #include "PlanModel.h"
+#include "RunObserver.h"
 
 #include <memory>
+#include <vector>
 
 namespace opc::runtime {
+
+/// A bound kernel whose graphs' tasks can be timed.
+class TimedGraphs {
+public:
+  virtual ~TimedGraphs() = default;
+  /// From now on, if not already. Runs are slower by the look at the clock around each task.
+  virtual void keepTimes() = 0;
+  /// Since the last call; empty where none are kept.
+  virtual std::vector<InnerTime> takeTimes() = 0;
+};
 
 /// The kernel of a task of op `op`, which has been inferred. Its graphs are checked as any plan is, and must take and
 /// make what the op says (OPC0826). None of them runs before the kernel is bound.

@@ -1,6 +1,7 @@
 // What an observer of a run is shown: the tasks as data, and their tensors' bytes in host memory.
 // SPDX-License-Identifier: Apache-2.0
 #include "ControlOp.h"
+#include "ControlTask.h"
 #include "TaskGraph.h"
 
 namespace opc::runtime {
@@ -44,6 +45,19 @@ private:
 void TaskGraph::observe(RunObserver *observer) {
   observer_ = observer;
   if (observer) observedTasks();
+}
+
+void TaskGraph::timeGraphs(uint32_t task) {
+  for (KernelTask *kernel : variants_[task])
+    if (auto *graphs = dynamic_cast<TimedGraphs *>(kernel->bound())) graphs->keepTimes();
+}
+
+std::vector<InnerTime> TaskGraph::innerTimes(uint32_t task) {
+  std::vector<InnerTime> all;
+  for (KernelTask *kernel : variants_[task])
+    if (auto *graphs = dynamic_cast<TimedGraphs *>(kernel->bound()))
+      for (const InnerTime &t : graphs->takeTimes()) all.push_back(t); // of the variant that has run
+  return all;
 }
 
 std::vector<ObservedTask> describeTasks(const PlanModel &model,
@@ -143,9 +157,13 @@ Status TaskGraph::runObserved(Lane &lane, const Operation &op, int64_t step) {
   DataView data(*this, model_.tasks[op.task], step);
   OPC_RETURN_IF_ERROR(lane.stream->synchronize());
   if (observer_) OPC_RETURN_IF_ERROR(observer_->before(observed_[op.task], step, data));
+  const bool isTimed =
+      observer_ && observer_->wantsInnerTimes() && controlKind(model_.tasks[op.task].type) != ControlKind::kNone;
+  if (isTimed) timeGraphs(op.task);
   Status s = execute(lane, op, step);
   if (s.isOk()) s = waitFor(lane);
   if (!s.isOk()) return failed(std::move(s), op.task);
+  if (isTimed) observer_->inner(observed_[op.task], step, innerTimes(op.task));
   if (observer_) OPC_RETURN_IF_ERROR(observer_->after(observed_[op.task], step, data));
   return poison_ ? poison_->fillAfter(op.task, model_, arenas(), *lane.stream, step) : Status::ok();
 }

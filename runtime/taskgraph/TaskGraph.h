@@ -204,6 +204,9 @@ private:
   void stopLane(Lane &lane, Status status);
   void runLane(Lane &lane, int64_t first, int64_t steps);
   std::unique_lock<std::mutex> alone();
+  /// The tasks of the graphs of a task that has some, timed from now on; what they have taken since.
+  void timeGraphs(uint32_t task);
+  std::vector<InnerTime> innerTimes(uint32_t task);
   bool isWatched() const { return observer_ || poison_; }
   Status runObserved(Lane &lane, const Operation &op, int64_t step);
   Status observeViews(const Lane &lane, size_t *next, uint32_t operation, int64_t step);

@@ -78,6 +78,32 @@ class Times(unittest.TestCase):
         # One run is not worth catching a signal for: it ends as every program does.
         self.assertIn("p50", opc(plan, "--fill", "rand", "--repeat", "3", "--stats", program="opc-runtime").stderr)
 
+    def test_profile_of_graphs_in_ops(self):
+        """The tasks of a batch's parts have rows of their own: of all parts and threads together, by the clock."""
+        import batch_parts
+
+        with open(self.graph, "w") as f:
+            f.write(batch_parts.network(batch_parts.BATCH))
+        side, channels = batch_parts.SIDE, batch_parts.CHANNELS
+        for threads in ("1", "2"):
+            done = opc("run", self.graph, "--fill", "rand", "--repeat", "3", "--warmup", "1", "--profile", "--json", "-j", threads)
+            ops = json.loads(done.stdout)["profile"]["ops"]
+            whole = [op for op in ops if op["type"] == "batch_parts"]
+            self.assertEqual(len(whole), 1)
+            inner = {op["op"]: op for op in ops if op.get("in") == whole[0]["op"]}
+            # Of all parts together what one convolution of the whole batch computes: 2 * filters * channels * taps for each pixel.
+            work = sorted(op["flops"] for op in inner.values() if op["type"] == "fused_conv2d")
+            product = 2 * batch_parts.BATCH * side * side * channels * channels
+            self.assertEqual(len(work), 4)
+            for flops, taps in zip(work, (1, 1, 9, 9)):
+                self.assertAlmostEqual(flops / product, taps, delta=0.05)
+            self.assertAlmostEqual(sum(op["share"] for op in ops), 1, 6)
+            self.assertGreater(sum(op["share"] for op in inner.values()), 0.5)
+            for op in inner.values():
+                self.assertGreater(op["mean_s"], 0, op)
+        said = opc("run", self.graph, "--fill", "rand", "--repeat", "2", "--profile", "--print", "none").stderr
+        self.assertRegex(said, r"(?m)^\S+ in " + re.escape(whole[0]["op"]) + r" +fused_conv2d")
+
     def test_profile(self):
         profile = json.loads(opc("run", self.graph, "--fill", "rand", "--repeat", "20", "--warmup", "3", "--profile", "--json").stdout)["profile"]
         self.assertEqual(profile["runs"], 20)

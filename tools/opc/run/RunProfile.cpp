@@ -30,11 +30,37 @@ Status RunProfile::open(std::string_view planFile, const Registry &registry, con
   warmups_ = warmups;
   OPC_ASSIGN_OR_RETURN(const plan::Plan plan, planAtSizes(planFile, inputs));
   const std::vector<TaskCost> costs = taskCosts(plan, registry);
-  for (size_t i = 0; i < costs.size(); ++i) {
+  for (uint32_t i = 0; i < costs.size(); ++i) {
     const plan::Task &task = plan.task(static_cast<int>(i));
-    tasks_.push_back({task.name(), task.op_type(), costs[i].cost, costs[i].isDouble, {}});
+    tasks_.push_back(taskOf(task, costs[i], ""));
+    if (task.graph_size() > 0) tasks_.back().cost = {}; // its graphs' tasks have theirs
+    for (uint32_t g = 0; g < static_cast<uint32_t>(task.graph_size()); ++g) {
+      const plan::Plan &graph = task.graph(static_cast<int>(g));
+      const std::vector<TaskCost> own = taskCosts(graph, registry);
+      for (uint32_t k = 0; k < own.size(); ++k)
+        inner_[{i, g, k}] = taskOf(graph.task(static_cast<int>(k)), own[k], task.name());
+    }
   }
   return Status::ok();
+}
+
+RunProfile::Task RunProfile::taskOf(const plan::Task &task, const TaskCost &cost, const std::string &in) {
+  return {task.name(), task.op_type(), cost.cost, cost.isDouble, {}, in, 0};
+}
+
+std::vector<const RunProfile::Task *> RunProfile::all() const {
+  std::vector<const Task *> list;
+  auto next = inner_.begin();
+  for (uint32_t i = 0; i < tasks_.size(); ++i) {
+    list.push_back(&tasks_[i]);
+    for (; next != inner_.end() && next->first[0] == i; ++next) list.push_back(&next->second);
+  }
+  return list;
+}
+
+void RunProfile::inner(const ObservedTask &task, int64_t, const std::vector<InnerTime> &times) {
+  std::lock_guard<std::mutex> guard(lock_);
+  now_[task.index] = times;
 }
 
 RunProfile::Clock::time_point &RunProfile::startOf(uint32_t stream) {
@@ -55,11 +81,22 @@ Status RunProfile::after(const ObservedTask &task, int64_t step, TaskData &) {
   std::lock_guard<std::mutex> guard(lock_);
   const auto run = static_cast<size_t>(step - warmups_) + 1;
   if (run > runs_) {
-    if (samples_ + tasks_.size() > kMaxSamples && runs_ > 0) return Status::ok();
+    if (samples_ + tasks_.size() + inner_.size() > kMaxSamples && runs_ > 0) return Status::ok();
     runs_ = run;
-    samples_ += tasks_.size();
+    samples_ += tasks_.size() + inner_.size();
   }
-  tasks_[task.index].seconds.push_back(seconds);
+  double own = seconds;
+  for (const InnerTime &t : now_[task.index]) {
+    const auto known = inner_.find({task.index, t.graph, t.index});
+    if (known == inner_.end()) continue;
+    Task &inner = known->second;
+    inner.seconds.resize(run); // a branch that was not taken took nothing
+    inner.seconds.back() += t.seconds;
+    inner.turns += t.runs;
+    own -= t.seconds;
+  }
+  now_.erase(task.index);
+  tasks_[task.index].seconds.push_back(std::max(own, 0.0)); // threads that do not end at once have less
   return Status::ok();
 }
 
@@ -80,13 +117,16 @@ RunProfile::Row RunProfile::rowOf(const std::vector<const Task *> &tasks, double
   row.ops = tasks.size();
   row.name = tasks[0]->name;
   row.type = tasks[0]->type;
+  row.in = tasks[0]->in;
   row.seconds.resize(runs_);
   double computing = 0; // seconds at the peak
   for (const Task *t : tasks) {
-    row.cost.flops += t->cost.flops;
-    row.cost.bytes += t->cost.bytes;
+    const double times =
+        t->in.empty() ? 1 : static_cast<double>(t->turns) / static_cast<double>(std::max<size_t>(runs_, 1));
+    row.cost.flops += t->cost.flops * times;
+    row.cost.bytes += t->cost.bytes * times;
     // Half as many doubles as floats fit a vector.
-    if (peak_.flops > 0) computing += t->cost.flops / peak_.flops * (t->isDouble ? 2 : 1);
+    if (peak_.flops > 0) computing += t->cost.flops * times / peak_.flops * (t->isDouble ? 2 : 1);
     for (size_t i = 0; i < runs_ && i < t->seconds.size(); ++i) row.seconds[i] += t->seconds[i];
   }
   const double sum = std::accumulate(row.seconds.begin(), row.seconds.end(), 0.0);
@@ -101,7 +141,7 @@ RunProfile::Row RunProfile::rowOf(const std::vector<const Task *> &tasks, double
 
 double RunProfile::totalSeconds() const {
   double total = 0;
-  for (const Task &t : tasks_) total += std::accumulate(t.seconds.begin(), t.seconds.end(), 0.0);
+  for (const Task *t : all()) total += std::accumulate(t->seconds.begin(), t->seconds.end(), 0.0);
   return runs_ ? total / static_cast<double>(runs_) : 0;
 }
 
@@ -115,15 +155,15 @@ template <class Rows> Rows slowestFirst(Rows rows) {
 std::vector<RunProfile::Row> RunProfile::opRows() const {
   const double total = totalSeconds();
   std::vector<Row> rows;
-  for (const Task &t : tasks_)
-    if (!t.seconds.empty()) rows.push_back(rowOf({&t}, total));
+  for (const Task *t : all())
+    if (!t->seconds.empty()) rows.push_back(rowOf({t}, total));
   return slowestFirst(std::move(rows));
 }
 
 std::vector<RunProfile::Row> RunProfile::typeRows() const {
   std::map<std::string, std::vector<const Task *>> byType;
-  for (const Task &t : tasks_)
-    if (!t.seconds.empty()) byType[t.type].push_back(&t);
+  for (const Task *t : all())
+    if (!t->seconds.empty()) byType[t->type].push_back(t);
   const double total = totalSeconds();
   std::vector<Row> rows;
   for (const auto &[type, tasks] : byType) rows.push_back(rowOf(tasks, total));
@@ -143,7 +183,8 @@ std::string RunProfile::text(size_t width) const {
   };
   const std::vector<Row> ops = opRows(), types = typeRows();
   std::vector<std::vector<std::string>> byOp = {{"OP", "KIND", "P50", "P90", "P99", "SHARE", "GFLOP/S", "GB/S"}};
-  for (size_t i = 0; i < ops.size() && i < kShownOps; ++i) byOp.push_back(cells(ops[i], {ops[i].name, ops[i].type}));
+  for (size_t i = 0; i < ops.size() && i < kShownOps; ++i)
+    byOp.push_back(cells(ops[i], {ops[i].name + (ops[i].in.empty() ? "" : " in " + ops[i].in), ops[i].type}));
   std::vector<std::vector<std::string>> byType = {{"KIND", "OPS", "P50", "P90", "P99", "SHARE", "GFLOP/S", "GB/S"}};
   if (hasPeak) byOp[0].emplace_back("OF PEAK"), byType[0].emplace_back("OF PEAK");
   for (const Row &r : types) byType.push_back(cells(r, {r.type, countText(r.ops)}));
@@ -165,6 +206,7 @@ Json RunProfile::json() const {
         j["ops"] = r.ops;
       else
         j["op"] = r.name;
+      if (!byType && !r.in.empty()) j["in"] = r.in;
       j["mean_s"] = r.mean;
       j["p50_s"] = percentileOf(r.seconds, 50);
       j["p90_s"] = percentileOf(r.seconds, 90);

@@ -6,7 +6,9 @@
 #include "OpCost.h"
 #include "RunTimes.h"
 #include "Session.h"
+#include "TaskCosts.h"
 
+#include <array>
 #include <chrono>
 #include <deque>
 #include <map>
@@ -34,6 +36,8 @@ public:
   Status open(std::string_view planFile, const Registry &registry, const std::vector<PortInfo> &inputs,
               int64_t warmups);
   Status before(const ObservedTask &task, int64_t step, TaskData &data) override;
+  bool wantsInnerTimes() const override { return true; }
+  void inner(const ObservedTask &task, int64_t step, const std::vector<InnerTime> &times) override;
   Status after(const ObservedTask &task, int64_t step, TaskData &data) override;
 
   /// Measures what the machine can do, some tenths of a second. After the runs: it would warm or cool them.
@@ -48,11 +52,13 @@ private:
     std::string name, type;
     OpCost cost;
     bool isDouble = false;
-    std::vector<double> seconds; // by run
+    std::vector<double> seconds; // by run; of one with graphs without what their tasks take
+    std::string in;              // of a task of a graph: the task that has the graph
+    int64_t turns = 0;           // and how often it has run
   };
   /// A line of a table: an op, or all ops of a kind.
   struct Row {
-    std::string name, type;
+    std::string name, type, in;
     size_t ops = 1;
     OpCost cost;
     double mean = 0, share = 0;  // seconds of a run, part of all
@@ -67,12 +73,18 @@ private:
   std::vector<Row> typeRows() const;
   double totalSeconds() const;
 
+  static Task taskOf(const plan::Task &task, const TaskCost &cost, const std::string &in);
+  /// Each task, and behind it those of its graphs.
+  std::vector<const Task *> all() const;
+
   using Clock = std::chrono::steady_clock;
   Clock::time_point &startOf(uint32_t stream);
 
   std::mutex lock_; // tasks come from several threads
   std::deque<Clock::time_point> starts_;
   std::vector<Task> tasks_;
+  std::map<std::array<uint32_t, 3>, Task> inner_;  // by task, graph of it, task of that
+  std::map<uint32_t, std::vector<InnerTime>> now_; // by task: of the run that ends
   MachinePeak peak_;
   int64_t warmups_ = 0;
   size_t runs_ = 0, samples_ = 0;

@@ -33,6 +33,13 @@ public:
       if (sees(o, task)) OPC_RETURN_IF_ERROR(o.observer->before(task, step, data));
     return Status::ok();
   }
+  bool wantsInnerTimes() const override {
+    return std::any_of(list_.begin(), list_.end(), [](const One &o) { return o.observer->wantsInnerTimes(); });
+  }
+  void inner(const ObservedTask &task, int64_t step, const std::vector<InnerTime> &times) override {
+    for (const One &o : list_)
+      if (sees(o, task)) o.observer->inner(task, step, times);
+  }
   Status after(const ObservedTask &task, int64_t step, TaskData &data) override {
     for (auto o = list_.rbegin(); o != list_.rend(); ++o)
       if (sees(*o, task)) OPC_RETURN_IF_ERROR(o->observer->after(task, step, data));
