@@ -307,6 +307,8 @@ private:
     };
     ValueSet in, out;
     if (!g_.tensors(members, inside, &in, &out, kMaxTensors)) return FusionReason::kTensors;
+    if (out.empty())
+      return FusionReason::kUnread; // an op that draws stays though nobody reads it: no loop is of it alone
     if (const Refusal unfit = g_.unfit(key, members, in, out)) return unfit;
     // What stands between them: that which needs `a` comes after both, all else before.
     std::vector<uint32_t> after, ahead;

@@ -385,6 +385,24 @@ class RowRegions(RegionCase):
                     if np.prod(shape) > 1000:
                         self.assertAlmostEqual(masks[0][0].mean(), 0.75, delta=0.05)
 
+    def test_draws_that_nobody_reads(self):
+        """An op that draws stays where nobody reads it, and so does what it reads: no loop is of these alone."""
+        g = RowGraph()
+        x = g.input((20, 30), "f32")
+        g.dropout(g.binary("broadcast_mul", g.unary("tanh", x), x), 0.25)
+        g.dropout(x, 0.5)
+        read = g.unary("abs", x)
+        g.dropout(g.unary("negative", read), 0.5)  # beside one that others read they may be
+        g.output("y", g.unary("exp", read))
+        self.write(g, np.random.default_rng(0))
+        x = np.random.default_rng(1).standard_normal((20, 30)).astype(np.float32)
+        np.savez(self.path("in.npz"), in0=x)
+        self.same_bits()
+        with np.load(self.path("out.npz")) as z:
+            np.testing.assert_allclose(z["y"], np.exp(np.abs(x.astype(np.float64))), rtol=1e-6)
+        alone = {op["op"]: op["reasons"] for op in self.fusion()["alone"]}
+        self.assertEqual((alone["op3"], alone["op4"]), (["unread"], ["no_neighbour"]))
+
     def test_tensors_inside(self):
         """Traps and ends at a tensor that a region does not write: its name, its place, and the numbers of numpy."""
         g = RowGraph()
