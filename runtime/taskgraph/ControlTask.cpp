@@ -356,6 +356,9 @@ private:
         const uint64_t bytes = graph.inputBytes(k);
         copy(graph.input(k), static_cast<const char *>(in_[k]) + at * bytes, bytes);
       }
+      // Every part of every step is a step of the graph, whichever thread has it: what is drawn in one is not drawn in
+      // another.
+      if (ctx->position().step >= 0) graph.graph().setPosition((ctx->position().step << 24) + part);
       OPC_RETURN_IF_ERROR(graph.graph().run(1));
       for (size_t k = 0; k < out_.size(); ++k) {
         const uint64_t bytes = graph.outputBytes(k);

@@ -179,6 +179,28 @@ class BatchParts(unittest.TestCase):
         self.file("bad.pbtxt", other)
         self.assertIn("OPC0826", self.opc("compile", "bad.pbtxt", "-o", "bad.plan", code=3).stderr)
 
+    def test_draws_in_a_part(self):
+        """A graph of parts that somebody has written may draw: the numbers are those of the part and the step, for any threads."""
+        inner = (f'op {{ name: "in0" input_conf {{ out: "out" blob_conf {{ {dims(2, 300)} data_type: kFloat }} }} }} ' +
+                 op("drop", "dropout", {"in": "in0/out"}, 'attr { key: "rate" value { at_float: 0.5 } }') + ' op { name: "out0" output_conf { in: "drop/out_0" } }')
+        self.file("draws.pbtxt", "\n".join([
+            f'op {{ name: "x" input_conf {{ out: "out" blob_conf {{ {dims(16, 300)} data_type: kFloat }} }} }}',
+            op("p", "batch_parts", {"in": "x/out"}, "attr { key: \"graph\" value { at_string: '" + inner + "' } } attr { key: \"parts\" value { at_int64: 8 } } "
+               'attr { key: "cut" value { at_int64: 1 } } attr { key: "dtypes" value { at_list_data_type { val: kFloat } } } '
+               f'attr {{ key: "shapes" value {{ at_list_shape {{ val {{ dim: 16 dim: 300 }} }} }} }}'),
+            'op { name: "y" output_conf { in: "p/out_0" } }']))
+
+        def drawn(*more):
+            self.opc("run", "draws.pbtxt", "--input", "x=ones", "--output", "y=y.npy", "--print", "none", *more)
+            return np.load(self.path("y.npy"))
+
+        for steps in ("1", "3"):
+            alone = drawn("-j", "1", "--repeat", steps)
+            self.assertEqual(len({alone[2 * k:2 * k + 2].tobytes() for k in range(8)}), 8)
+            for threads in ("2", "3", "8"):
+                np.testing.assert_array_equal(drawn("-j", threads, "--repeat", steps), alone, err_msg=f"{threads} threads, {steps} steps")
+        self.assertTrue((drawn("--repeat", "2") != drawn()).any())
+
     def test_weights_that_are_set(self):
         """Each thread's graph has packed the weights: others that a session is given take their place."""
         sys.path.insert(0, os.path.join(os.environ["OPC_BUILD_DIR"], "python"))
