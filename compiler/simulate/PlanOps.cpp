@@ -3,6 +3,7 @@
 #include "PlanOps.h"
 
 #include "AttrWire.h"
+#include "ControlOp.h"
 #include "MutableInputs.h"
 #include "NdSbp.h"
 #include "Placement.h"
@@ -62,7 +63,21 @@ std::string costKey(const plan::Plan &part, const plan::Task &task) {
     }
   for (const plan::Attribute &a : task.attr()) key += '\1' + a.name() + a.value().SerializeAsString();
   for (const plan::Task &t : task.body()) key += '\2' + costKey(part, t);
+  for (const plan::Plan &graph : task.graph()) {
+    key += '\3';
+    for (const plan::Task &t : graph.task()) key += '\2' + costKey(graph, t);
+  }
   return key;
+}
+
+double graphRuns(const OpInstance &op) {
+  switch (controlKind(op.def().name)) {
+  case ControlKind::kParts: return static_cast<double>(batchParts(op).parts);
+  case ControlKind::kLoop: return static_cast<double>(std::max<int64_t>(loopParts(op).length, 1));
+  case ControlKind::kIf:
+  case ControlKind::kNone: break;
+  }
+  return 1;
 }
 
 Result<OpInstance> opOfTask(const plan::Plan &plan, const plan::Plan &part, const plan::Task &task,
@@ -124,6 +139,21 @@ Result<OpInstance> opOfTask(const plan::Plan &plan, const plan::Plan &part, cons
 Result<OpCost> costOfTask(const plan::Plan &plan, const plan::Plan &part, const plan::Task &task,
                           const Registry &registry, const OpInstance &op) {
   OpCost cost = costOf(op);
+  if (task.graph_size()) {
+    // What goes through memory is what the op reads and makes; what is computed is that of its graphs.
+    cost.flops = 0;
+    for (const plan::Plan &graph : task.graph()) {
+      double flops = 0;
+      for (const plan::Task &t : graph.task()) {
+        OPC_ASSIGN_OR_RETURN(const OpInstance inner, opOfTask(graph, graph, t, registry));
+        OPC_ASSIGN_OR_RETURN(const OpCost own, costOfTask(graph, graph, t, registry, inner));
+        flops += own.flops;
+      }
+      cost.flops = std::max(cost.flops, flops); // of branches one is taken
+    }
+    cost.flops *= graphRuns(op);
+    return cost;
+  }
   if (task.body_size() == 0) return cost;
   // What goes through memory is the region's, or that of all updates; what is computed is that of the ops.
   cost.flops = 0;
@@ -137,51 +167,95 @@ Result<OpCost> costOfTask(const plan::Plan &plan, const plan::Plan &part, const 
   return cost;
 }
 
-std::vector<PlanOp> distinctOps(const plan::Plan &plan, const Registry &registry) {
-  std::vector<PlanOp> ops;
-  std::set<std::string> seen;
-  const auto add = [&](const plan::Plan &part, int64_t rank) {
+namespace {
+
+class OpSearch {
+public:
+  OpSearch(const plan::Plan &plan, const Registry &registry) : plan_(plan), registry_(registry) {}
+
+  /// `given`: registers of inputs that never change.
+  void add(const plan::Plan &part, int64_t rank, const std::set<uint32_t> &given = {}) {
     for (const plan::Tensor &t : part.tensor())
       if (t.register_() >= static_cast<uint32_t>(part.register__size())) return;
     std::set<uint32_t> written; // registers
     std::vector<std::optional<OpInstance>> instances;
-    for (const plan::Task &t : part.task()) {
-      instances.emplace_back();
-      const user_op::OpDef *def = registry.findOp(t.op_type());
-      bool known = def && !def->isView && !t.has_boxing();
-      for (const auto *list : {&t.input(), &t.output()})
-        for (const plan::Argument &a : *list)
-          for (uint32_t x : a.tensor()) known &= x < static_cast<uint32_t>(part.tensor_size());
-      if (!known) continue;
-      Result<OpInstance> op = opOfTask(plan, part, t, registry, rank);
-      if (!op) continue;
-      const std::vector<bool> writes = mutableInputs(*op);
-      size_t i = 0;
-      for (const user_op::ArgBinding &b : op->conf().inputs)
-        for (const std::string &name : b.tensors)
-          if (writes[i++]) written.insert(part.tensor(std::stoi(name)).register_());
-      instances.back().emplace(std::move(*op));
-    }
+    for (const plan::Task &t : part.task()) instances.push_back(made(part, t, rank, &written));
     for (int k = 0; k < part.task_size(); ++k) {
+      const plan::Task &task = part.task(k);
       std::optional<OpInstance> &op = instances[static_cast<size_t>(k)];
-      if (!op || !seen.insert(costKey(part, part.task(k))).second) continue;
+      if (!op || !seen_.insert(costKey(part, task)).second) continue;
       std::vector<bool> constant;
       for (const user_op::ArgBinding &b : op->conf().inputs)
         for (const std::string &name : b.tensors) {
           const uint32_t r = part.tensor(std::stoi(name)).register_();
           const auto kind = part.register_(static_cast<int>(r)).kind();
-          constant.push_back((kind == plan::Register::CONSTANT || kind == plan::Register::VARIABLE) &&
-                             !written.count(r));
+          constant.push_back(
+              given.count(r) ||
+              ((kind == plan::Register::CONSTANT || kind == plan::Register::VARIABLE) && !written.count(r)));
         }
-      ops.push_back({std::move(*op), std::move(constant)});
+      // By itself an op runs no graphs: the ops in them count.
+      for (const plan::Plan &graph : task.graph()) add(graph, -1, constantInputs(graph, *op, constant));
+      if (task.graph_size() == 0) ops.push_back({std::move(*op), std::move(constant)});
     }
-  };
-  if (plan.part_size() == 0) add(plan, -1);
+  }
+
+  std::vector<PlanOp> ops;
+
+private:
+  std::optional<OpInstance> made(const plan::Plan &part, const plan::Task &t, int64_t rank,
+                                 std::set<uint32_t> *written) const {
+    const user_op::OpDef *def = registry_.findOp(t.op_type());
+    bool known = def && !def->isView && !t.has_boxing();
+    for (const auto *list : {&t.input(), &t.output()})
+      for (const plan::Argument &a : *list)
+        for (uint32_t x : a.tensor()) known &= x < static_cast<uint32_t>(part.tensor_size());
+    if (!known) return std::nullopt;
+    Result<OpInstance> op = opOfTask(plan_, part, t, registry_, rank);
+    if (!op) return std::nullopt;
+    const std::vector<bool> writes = mutableInputs(*op);
+    size_t i = 0;
+    for (const user_op::ArgBinding &b : op->conf().inputs)
+      for (const std::string &name : b.tensors)
+        if (writes[i++]) written->insert(part.tensor(std::stoi(name)).register_());
+    return std::move(*op);
+  }
+
+  /// The registers of a graph's inputs that the op reads from tensors that never change.
+  static std::set<uint32_t> constantInputs(const plan::Plan &graph, const OpInstance &op,
+                                           const std::vector<bool> &constant) {
+    const ControlKind kind = controlKind(op.def().name);
+    // The condition of an `if` is none of them, and what a turn of a `loop` hands on changes.
+    const size_t shift = kind == ControlKind::kParts ? 0 : 1;
+    size_t first = 0;
+    if (kind == ControlKind::kLoop) {
+      const LoopParts parts = loopParts(op);
+      first = 1 + parts.states + parts.sequences;
+    }
+    std::set<uint32_t> found;
+    for (size_t k = first; k + shift < constant.size() && k < static_cast<size_t>(graph.interface().input_size());
+         ++k) {
+      const uint32_t tensor = graph.interface().input(static_cast<int>(k)).tensor();
+      if (constant[k + shift] && tensor < static_cast<uint32_t>(graph.tensor_size()))
+        found.insert(graph.tensor(static_cast<int>(tensor)).register_());
+    }
+    return found;
+  }
+
+  const plan::Plan &plan_;
+  const Registry &registry_;
+  std::set<std::string> seen_;
+};
+
+} // namespace
+
+std::vector<PlanOp> distinctOps(const plan::Plan &plan, const Registry &registry) {
+  OpSearch search(plan, registry);
+  if (plan.part_size() == 0) search.add(plan, -1);
   for (int i = 0; i < plan.part_size(); ++i) {
     const auto rank = std::find(plan.part_of_rank().begin(), plan.part_of_rank().end(), static_cast<uint32_t>(i));
-    add(plan.part(i), rank == plan.part_of_rank().end() ? -1 : rank - plan.part_of_rank().begin());
+    search.add(plan.part(i), rank == plan.part_of_rank().end() ? -1 : rank - plan.part_of_rank().begin());
   }
-  return ops;
+  return std::move(search.ops);
 }
 
 } // namespace opc::simulate

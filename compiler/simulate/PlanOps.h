@@ -18,7 +18,12 @@ namespace opc::simulate {
 Result<OpInstance> opOfTask(const plan::Plan &plan, const plan::Plan &part, const plan::Task &task,
                             const Registry &registry, int64_t rank = -1);
 
-/// The cost of a task whose op is `op`; of a region that of its loop. Errors: those of opOfTask.
+/// How often a step runs a graph of the op, where its work is graphs: the parts of a batch, the turns that a loop has
+/// room for (1 where nothing says how many).
+double graphRuns(const OpInstance &op);
+
+/// The cost of a task whose op is `op`; of a region that of its loop, of an op with graphs that of all that they
+/// compute (of two branches the larger one). Errors: those of opOfTask.
 Result<OpCost> costOfTask(const plan::Plan &plan, const plan::Plan &part, const plan::Task &task,
                           const Registry &registry, const OpInstance &op);
 
@@ -32,7 +37,8 @@ struct PlanOp {
   OpInstance op;
   std::vector<bool> constant; // inputs that never change: constants, and variables that no task writes
 };
-/// One instance of every different op of a plan, boxing and views left out, and those that cannot be made.
+/// One instance of every different op of a plan and of the graphs in its ops, boxing and views left out, and those that
+/// cannot be made.
 std::vector<PlanOp> distinctOps(const plan::Plan &plan, const Registry &registry);
 
 } // namespace opc::simulate

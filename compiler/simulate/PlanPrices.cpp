@@ -69,12 +69,14 @@ Status PlanPrices::check(const plan::Plan &part, uint32_t index) const {
   for (const plan::Tensor &t : part.tensor())
     if (t.register_() >= static_cast<uint32_t>(part.register__size()))
       return bad(where + ", tensor " + t.name() + " lies in no register");
-  for (const plan::Task &t : part.task())
+  for (const plan::Task &t : part.task()) {
     for (const auto *list : {&t.input(), &t.output()})
       for (const plan::Argument &a : *list)
         for (uint32_t tensor : a.tensor())
           if (tensor >= static_cast<uint32_t>(part.tensor_size()))
             return bad(where + ", task " + t.name() + " has an argument without a tensor");
+    for (const plan::Plan &graph : t.graph()) OPC_RETURN_IF_ERROR(check(graph, index));
+  }
   std::vector<bool> listed(static_cast<size_t>(part.task_size()), false);
   for (const plan::Stream &s : part.stream())
     for (uint32_t t : s.task()) {
@@ -97,19 +99,28 @@ Result<double> PlanPrices::computeSeconds(const plan::Plan &part, const plan::Ta
     copy.bytes = 2 * tensorSize(out);
     return opSeconds(cluster_, task.op_type(), copy, static_cast<DataType>(out.data_type()), devicesOnHost_);
   }
-  const auto [it, isNew] = prices_.emplace(costKey(part, task), 0);
-  if (!isNew) return it->second;
-  Result<OpInstance> op = opOfTask(plan_, part, task, registry_);
-  if (!op) {
-    prices_.erase(it);
-    return op.status();
+  const std::string key = costKey(part, task);
+  if (const auto known = prices_.find(key); known != prices_.end()) return known->second;
+  OPC_ASSIGN_OR_RETURN(const OpInstance op, opOfTask(plan_, part, task, registry_));
+  if (task.graph_size()) {
+    OPC_ASSIGN_OR_RETURN(const double once, graphSeconds(task));
+    return prices_[key] = graphRuns(op) * once;
   }
-  const Result<OpCost> cost = costOfTask(plan_, part, task, registry_, *op);
-  if (!cost) {
-    prices_.erase(it);
-    return cost.status();
+  OPC_ASSIGN_OR_RETURN(const OpCost cost, costOfTask(plan_, part, task, registry_, op));
+  return prices_[key] = opSeconds(cluster_, op.def().name, cost, computeType(op), devicesOnHost_);
+}
+
+Result<double> PlanPrices::graphSeconds(const plan::Task &task) {
+  double most = 0;
+  for (const plan::Plan &graph : task.graph()) {
+    double sum = 0;
+    for (const plan::Task &t : graph.task()) {
+      OPC_ASSIGN_OR_RETURN(const double seconds, computeSeconds(graph, t));
+      sum += seconds;
+    }
+    most = std::max(most, sum);
   }
-  return it->second = opSeconds(cluster_, op->def().name, *cost, computeType(*op), devicesOnHost_);
+  return most;
 }
 
 Result<BoxingTask> PlanPrices::boxingTask(const plan::Plan &part, const plan::Task &task) const {

@@ -43,6 +43,8 @@ public:
 private:
   /// What joins the devices of two placements.
   PlacementLink between(uint32_t source, uint32_t target) const;
+  /// Seconds of one run of a task's graphs, of branches of the one that takes longer.
+  Result<double> graphSeconds(const plan::Task &task);
   Status bad(const std::string &message) const;
 
   const plan::Plan &plan_;

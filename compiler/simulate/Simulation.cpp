@@ -28,6 +28,15 @@ struct Part {
   std::vector<PartBoxing> boxings; // those that travel
 };
 
+/// The memory of a part and of the graphs in its ops.
+uint64_t arenaBytesOf(const plan::Plan &part) {
+  uint64_t bytes = 0;
+  for (const plan::Arena &a : part.arena()) bytes += a.bytes();
+  for (const plan::Task &t : part.task())
+    for (const plan::Plan &graph : t.graph()) bytes += arenaBytesOf(graph);
+  return bytes;
+}
+
 class PlanSimulation {
 public:
   PlanSimulation(const plan::Plan &plan, const Registry &registry, const ClusterDescription &cluster,
@@ -231,7 +240,7 @@ private:
       k.communicationSeconds = events_.communicationSeconds(c);
       k.exposedSeconds = events_.exposedSeconds(c);
       k.idleSeconds = std::max(0.0, r.stepSeconds - k.computeSeconds - k.exposedSeconds);
-      for (const plan::Arena &a : partOf(c).plan->arena()) k.arenaBytes += a.bytes();
+      k.arenaBytes = arenaBytesOf(*partOf(c).plan);
       r.computeSeconds = std::max(r.computeSeconds, k.computeSeconds);
       r.communicationSeconds = std::max(r.communicationSeconds, k.communicationSeconds);
       r.exposedSeconds = std::max(r.exposedSeconds, k.exposedSeconds);

@@ -138,6 +138,22 @@ class BatchParts(unittest.TestCase):
         self.assertEqual(json.loads(self.opc("show", "g.pbtxt", "--what", "cost", "--json").stdout)["peak_bytes"], parts["arena_bytes"])
         self.assertIn("graphs in ops", self.opc("show", "g.pbtxt", "--what", "memory").stdout)
 
+    def test_what_it_computes_is_counted(self):
+        """Operations of a plan are those of the graph's convolutions, by the formula, and a step takes the time that they take."""
+        convolutions = sum(2 * w.size * BATCH * SIDE * SIDE for w in self.weights.values())
+        self.opc("compile", "g.pbtxt", "-o", "g.plan")
+        costs = {what: json.loads(self.opc("show", what, "--what", "cost", "--json").stdout) for what in ("g.pbtxt", "g.plan")}
+        self.assertAlmostEqual(costs["g.plan"]["flops"] / costs["g.pbtxt"]["flops"], 1, delta=0.03)
+        self.assertAlmostEqual(costs["g.plan"]["flops"] / convolutions, 1, delta=0.06)
+        made = json.loads(self.opc("run", "g.plan", "--weights", "w.npz", "--input", "x=@x.npy", "--profile", "--print", "none", "--json").stdout)
+        flops = {op["op"]: op["flops"] for op in made["profile"]["ops"]}
+        self.assertGreater(flops["t2"], 0.9 * convolutions)
+        self.file("c.json", json.dumps({"schema": 1, "name": "one", "device": {"flops": {"f32": 1e9}, "memory_bandwidth": 1e12, "memory_bytes": 1 << 34},
+                                        "levels": [{"name": "none", "devices": 1, "latency": 0, "bandwidth": 1e12}]}))
+        step = json.loads(self.opc("compile", "g.pbtxt", "-o", "g.plan", "--simulate", "c.json", "--json").stdout)["simulation"]["step_seconds"]
+        whole = json.loads(self.opc("compile", "g.pbtxt", "-o", "g.plan", "--no-fuse", "--simulate", "c.json", "--json").stdout)["simulation"]["step_seconds"]
+        self.assertAlmostEqual(step / whole, 1, delta=0.05)
+
     def test_outputs_inside(self):
         """What is an output, or read by an op of another kind, is there, under its name."""
         self.file("g.pbtxt", network(BATCH, ['op { name: "inner" output_conf { in: "t1/out_0" } }', op("top", "reduce_max", {"input_tensor": "r2/y_0"}, 'attr { key: "axis" value { at_list_int32 { val: 0 } } } attr { key: "keepdims" value { at_bool: false } }'), 'op { name: "largest" output_conf { in: "top/output_tensor_0" } }']))

@@ -36,11 +36,12 @@ Status addKernels(std::string_view bytes, const Registry &registry, GraphFacts *
     facts->tasks.push_back({op.name, printableName(task.kernel()), stream, "", 0, region});
     const Result<OpInstance> instance = simulate::opOfTask(plan, part, task, registry, hasParts ? 0 : -1);
     if (!instance) return; // a step between ranks, or an op that no registry knows
-    const OpCost cost = costOf(*instance);
-    op.flops = cost.flops;
-    op.bytes = cost.bytes;
-    facts->costs.flops += cost.flops;
-    facts->costs.bytes += cost.bytes;
+    const Result<OpCost> cost = simulate::costOfTask(plan, part, task, registry, *instance);
+    if (!cost) return;
+    op.flops = cost->flops;
+    op.bytes = cost->bytes;
+    facts->costs.flops += cost->flops;
+    facts->costs.bytes += cost->bytes;
   };
   for (const plan::Task &task : part.task()) {
     if (task.body_size() == 0) {
