@@ -195,6 +195,19 @@ class BatchParts(unittest.TestCase):
         self.file("bad.pbtxt", other)
         self.assertIn("OPC0826", self.opc("compile", "bad.pbtxt", "-o", "bad.plan", code=3).stderr)
 
+    def test_differences_inside(self):
+        """A plan has no text of its graphs: what they compute is compared, whatever it is called."""
+        self.opc("compile", "g.pbtxt", "-o", "g.plan")
+        self.assertEqual(self.opc("diff", "g.pbtxt", "g.plan").stdout, "no difference\n")
+        text = network(BATCH)
+        self.file("renamed.pbtxt", "# a line more\n" + text.replace('"r1', '"first'))
+        self.file("other.pbtxt", text.replace(op("r1", "relu", {"x": "a1/out_0"}), op("r1", "hardswish", {"in": "a1/out_0"})).replace("r1/y_0", "r1/out_0"))
+        for name in ("renamed", "other"):
+            self.opc("compile", f"{name}.pbtxt", "-o", f"{name}.plan")
+        self.assertEqual(self.opc("diff", "g.plan", "renamed.plan").stdout, "no difference\n")
+        for pair in (("g.plan", "other.plan"), ("g.pbtxt", "other.plan"), ("g.plan", "other.pbtxt")):
+            self.assertRegex(self.opc("diff", *pair, code=1).stdout, r"op +~ +t2 +attr graph: \"sha256:[0-9a-f]+")
+
     def test_draws_in_a_part(self):
         """A graph of parts that somebody has written may draw: the numbers are those of the part and the step, for any threads."""
         inner = (f'op {{ name: "in0" input_conf {{ out: "out" blob_conf {{ {dims(2, 300)} data_type: kFloat }} }} }} ' +

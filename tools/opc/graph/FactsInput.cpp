@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "FactsInput.h"
 
+#include "ControlOp.h"
 #include "GraphValues.h"
 #include "LockFile.h"
 #include "Placement.h"
@@ -9,6 +10,7 @@
 #include "TextParts.h"
 
 #include <algorithm>
+#include <map>
 
 namespace opc::cli {
 
@@ -26,6 +28,23 @@ void takeDecisions(GraphFacts from, GraphFacts *to) {
   from.costs.bytes = to->costs.bytes;
   to->costs = from.costs;
   to->phases = std::move(from.phases);
+}
+
+/// Of ops whose work is graphs a plan has what they compute and not their text: here it is what a plan would have.
+Status takeGraphs(Pipeline *pipeline, const Registry &registry, GraphFacts *facts) {
+  const auto hasGraphs = [](const GraphOp &op) { return controlKind(op.type) != ControlKind::kNone; };
+  if (std::none_of(facts->ops.begin(), facts->ops.end(), hasGraphs) || !pipeline->run(Phase::kPlan))
+    return Status::ok();
+  OPC_ASSIGN_OR_RETURN(const GraphFacts planned, factsOfPlan(pipeline->emit(Emit::kPlan), registry));
+  std::map<std::string, const GraphOp *> byName;
+  for (const GraphOp &op : planned.ops) byName.emplace(op.name, &op);
+  for (GraphOp &op : facts->ops)
+    if (hasGraphs(op))
+      if (const auto found = byName.find(op.name); found != byName.end())
+        for (const std::string &graph : controlGraphs(controlKind(op.type)))
+          if (const auto digest = found->second->attrs.find(graph); digest != found->second->attrs.end())
+            op.attrs[graph] = digest->second;
+  return Status::ok();
 }
 
 std::string firstError(const Pipeline &pipeline) {
@@ -69,10 +88,12 @@ Outcome<FactsInput> compiledFacts(Invocation &invocation, GraphInput input, cons
     return result;
   }
   GraphFacts planned = pipeline.facts();
-  if (request.asPlanned)
+  if (request.asPlanned) {
     result.facts = std::move(planned);
-  else
+    OPC_RETURN_IF_ERROR(takeGraphs(&pipeline, registry, &result.facts));
+  } else {
     takeDecisions(std::move(planned), &result.facts);
+  }
   if (request.withPlan && pipeline.run(Phase::kPlan)) {
     result.plan = pipeline.emit(Emit::kPlan);
     result.facts.phases = pipeline.stats();

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PlanInput.h"
 
+#include "ControlOp.h"
+#include "LockFile.h"
 #include "OpCost.h"
 #include "PlanFile.h"
 #include "PlanOps.h"
@@ -23,7 +25,37 @@ GraphTensor tensorOf(const std::string &name, const std::string &tensor, const u
   return t;
 }
 
-/// What the description leaves out: kernels, and what the ops cost.
+/// What a graph in an op computes, whatever its ops and tensors are called and wherever they stand: a plan has no text
+/// of it.
+std::string digestOfGraph(const plan::Plan &graph) {
+  std::string text;
+  const auto number = [&](uint64_t v) { text += std::to_string(v) + ','; };
+  for (const plan::Task &t : graph.task()) {
+    const std::string key = simulate::costKey(graph, t);
+    number(key.size());
+    text += key;
+    for (const auto *list : {&t.input(), &t.output()})
+      for (const plan::Argument &a : *list)
+        for (uint32_t tensor : a.tensor()) number(tensor);
+    for (const plan::Task &step : t.body())
+      for (const auto *list : {&step.input(), &step.output()})
+        for (const plan::Argument &a : *list)
+          for (uint32_t tensor : a.tensor()) number(tensor);
+    for (const plan::Plan &inner : t.graph()) text += digestOfGraph(inner);
+  }
+  for (const auto *ports : {&graph.interface().input(), &graph.interface().output()}) {
+    text += ';';
+    for (const auto &port : *ports) number(port.tensor());
+  }
+  for (const plan::Interface::Constant &c : graph.interface().constant()) {
+    number(c.tensor());
+    number(c.data().size());
+    text += c.data();
+  }
+  return "sha256:" + digestOf(text);
+}
+
+/// What the description leaves out: kernels, what the ops cost, and the graphs in them.
 Status addKernels(std::string_view bytes, const Registry &registry, GraphFacts *facts) {
   OPC_ASSIGN_OR_RETURN(plan::Plan plan, decodePlan(bytes));
   fixSizes(&plan, largestSizes(plan));
@@ -34,6 +66,9 @@ Status addKernels(std::string_view bytes, const Registry &registry, GraphFacts *
     if (next == facts->ops.size()) return;
     GraphOp &op = facts->ops[next++];
     facts->tasks.push_back({op.name, printableName(task.kernel()), stream, "", 0, region});
+    const std::vector<std::string> graphs = controlGraphs(controlKind(task.op_type()));
+    for (size_t k = 0; k < graphs.size() && k < static_cast<size_t>(task.graph_size()); ++k)
+      op.attrs[graphs[k]] = AttrValue(digestOfGraph(task.graph(static_cast<int>(k))));
     const Result<OpInstance> instance = simulate::opOfTask(plan, part, task, registry, hasParts ? 0 : -1);
     if (!instance) return; // a step between ranks, or an op that no registry knows
     const Result<OpCost> cost = simulate::costOfTask(plan, part, task, registry, *instance);
