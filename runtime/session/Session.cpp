@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Session.h"
 #include "CodeLevel.h"
+#include "ControlOp.h"
+#include "ControlTask.h"
 
 #include "ForkCount.h"
 #include "FreeSizes.h"
@@ -373,7 +375,7 @@ static Status checkStart(std::string_view planBytes, const SessionOptions &optio
 }
 
 /// Whether the memory that the plan says is there. A GPU's is known when its arena is taken.
-static Status checkFits(const plan::Plan &plan, const JobPlan &job, const std::vector<int64_t> &mine,
+static Status checkFits(const plan::Plan &plan, const JobPlan &job, const std::vector<int64_t> &mine, int threads,
                         const SessionOptions &options) {
   const uint64_t limit = options.maxMemory ? options.maxMemory : defaultMemoryLimit();
   uint64_t wanted = 0;
@@ -381,14 +383,29 @@ static Status checkFits(const plan::Plan &plan, const JobPlan &job, const std::v
     for (const plan::Arena &a : runtime::partOf(plan, job, r).arena())
       if (options.maxMemory || runtime::deviceTypeOf(a.device()) != DeviceType::kGPU)
         if (__builtin_add_overflow(wanted, a.bytes(), &wanted)) wanted = UINT64_MAX;
-  for (const plan::Task &task : plan.task()) // of one rank
-    for (const plan::Plan &graph : task.graph())
-      if (__builtin_add_overflow(wanted, graphArenaBytes(graph), &wanted)) wanted = UINT64_MAX;
+  bool hasManyGraphs = false;
+  for (const plan::Task &task : plan.task()) { // of one rank
+    int64_t count = 1;
+    if (task.op_type() == kPartsType)
+      for (const plan::Attribute &a : task.attr())
+        if (a.name() == "parts") count = runtime::graphsOfParts(std::max<int64_t>(a.value().at_int64(), 1), threads);
+    hasManyGraphs |= count > 1;
+    for (const plan::Plan &graph : task.graph()) {
+      uint64_t bytes = graphArenaBytes(graph);
+      if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(count), &bytes) ||
+          __builtin_add_overflow(wanted, bytes, &wanted))
+        wanted = UINT64_MAX;
+    }
+  }
   if (wanted <= limit) return Status::ok();
   return Status(StatusCode::kUnsupported, "OPC0821",
-                "the plan needs " + std::to_string(wanted) + " bytes of memory; the limit is " + std::to_string(limit))
-      .withHelp(options.maxMemory ? "raise --max-memory"
-                                  : "nine tenths of this machine's memory; --max-memory sets another limit");
+                "the plan needs " + std::to_string(wanted) + " bytes of memory" +
+                    (hasManyGraphs ? " with " + std::to_string(threads) + " threads" : "") + "; the limit is " +
+                    std::to_string(limit))
+      .withHelp(std::string(options.maxMemory
+                                ? "raise --max-memory"
+                                : "nine tenths of this machine's memory; --max-memory sets another limit") +
+                (hasManyGraphs ? "; with fewer threads (-j) fewer of them have parts of the batch in memory" : ""));
 }
 
 Result<Session> Session::load(std::string_view planBytes, const Registry &registry, const SessionOptions &options) {
@@ -407,15 +424,15 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
     mine.push_back(options.communicator->rank());
   else
     for (int64_t r = 0; r < ranks; ++r) mine.push_back(r);
-  OPC_RETURN_IF_ERROR(checkFits(*plan, *job, mine, options)); // the cheapest check, and what follows may be long
+  const int cores = options.threads > 0 ? options.threads : runtime::availableCores();
+  const int threads = std::max(1, cores / static_cast<int>(mine.size()));
+  OPC_RETURN_IF_ERROR(checkFits(*plan, *job, mine, threads, options)); // the cheapest check, what follows may be long
 
   auto impl = std::make_unique<Impl>();
   impl->options = options;
   impl->processes = options.communicator;
   impl->timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout * 1000));
   impl->job = std::move(*job);
-  const int cores = options.threads > 0 ? options.threads : runtime::availableCores();
-  const int threads = std::max(1, cores / static_cast<int>(mine.size()));
   impl->hasThreads = cores > 1 || mine.size() > 1 || options.communicator != nullptr;
   RankLink link;
   link.communicator = options.communicator;

@@ -308,15 +308,14 @@ public:
   BoundParts(KernelBindContext *ctx, const BatchParts &parts) : BoundControl(ctx), parts_(parts), ctx_(ctx) {}
 
   Status bind(ControlGraphs &graphs, DeviceCtx *ctx) override {
-    const int64_t threads = std::max(ctx->threads(), 1), turns = (parts_.parts + threads - 1) / threads;
-    const bool sharesOut = 4 * parts_.parts >= 3 * threads * turns; // at most a quarter of the time is waited
+    const int64_t count = graphsOfParts(parts_.parts, ctx->threads());
     std::vector<const void *> inputs(in_.begin(), in_.end());
     std::vector<bool> constant = isConstant_;
     for (size_t k = 0; k < parts_.cut; ++k) inputs[k] = nullptr, constant[k] = false;
     const user_op::PackSharing sharing;
-    for (int64_t t = 0; t < (sharesOut ? threads : 1); ++t) {
+    for (int64_t t = 0; t < count; ++t) {
       graphs_.push_back(graphs[0]->another());
-      OPC_RETURN_IF_ERROR(graphs_.back()->bind(inputs, constant, sharesOut ? 1 : ctx->threads()));
+      OPC_RETURN_IF_ERROR(graphs_.back()->bind(inputs, constant, count > 1 ? 1 : ctx->threads()));
     }
     results_.resize(graphs_.size());
     for (size_t k = parts_.cut; k < in_.size(); ++k)
@@ -420,6 +419,11 @@ Status checkPorts(const PlanModel &graph, const ControlPorts &ports) {
 }
 
 } // namespace
+
+int64_t graphsOfParts(int64_t parts, int threads) {
+  const int64_t count = std::max(threads, 1), idle = (count - parts % count) % count; // in the last turn
+  return 3 * idle <= parts ? count : 1;
+}
 
 Result<std::shared_ptr<const user_op::KernelDef>> controlKernel(const plan::Task &task, const OpInstance &op,
                                                                 const Registry &registry) {

@@ -26,4 +26,8 @@ public:
 Result<std::shared_ptr<const user_op::KernelDef>> controlKernel(const plan::Task &task, const OpInstance &op,
                                                                 const Registry &registry);
 
+/// How many graphs a `batch_parts` has, each with memory of its own: one for each thread, or one for all where the
+/// parts would leave threads idle for more than a quarter of the time.
+int64_t graphsOfParts(int64_t parts, int threads);
+
 } // namespace opc::runtime

@@ -133,6 +133,17 @@ class BatchParts(unittest.TestCase):
         self.assertEqual(len(graphs), 1)
         self.assertGreater(graphs[0]["bytes"], 2 * 4 * CHANNELS * SIDE * SIDE)  # two tensors of a sample
         self.assertLess(parts["activation_bytes"] + graphs[0]["bytes"], whole["activation_bytes"] * 2 / 3)
+        # Each thread's graph counts for the limit; where one graph has all parts, that one.
+        self.opc("compile", "g.pbtxt", "-o", "m.plan")
+        for threads, count in ((1, 1), (2, 2), (3, 3), (64, 1)):
+            least = parts["arena_bytes"] + (count - 1) * graphs[0]["bytes"]
+            given = ("m.plan", "--weights", "w.npz", "--input", "x=@x.npy", "-j", str(threads), "--max-memory")
+            for program in (OPC, RUNTIME):
+                command = ("run", *given) if program == OPC else given
+                self.opc(*command, str(least), program=program)
+                said = self.opc(*command, str(least - 1), code=4, program=program).stderr
+                self.assertIn(f"the plan needs {least} bytes of memory" + (f" with {threads} threads" if count > 1 else ""), said)
+                self.assertEqual("(-j)" in said, count > 1)
         shown = json.loads(self.opc("show", "g.pbtxt", "--what", "memory", "--json").stdout)["memory"]
         self.assertEqual(shown["arena_bytes"], parts["arena_bytes"])
         self.assertEqual(json.loads(self.opc("show", "g.pbtxt", "--what", "cost", "--json").stdout)["peak_bytes"], parts["arena_bytes"])
