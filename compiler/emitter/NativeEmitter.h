@@ -28,6 +28,8 @@ public:
 
   /// `plan` is the whole one, `task` one of it or of its parts.
   void add(const std::shared_ptr<const Region> &region, plan::Plan *plan, plan::Task *task);
+  /// An op whose work is graphs, which have no code in a plan.
+  void addGraphsOf(std::string op) { facts_.graphs.push_back(std::move(op)); }
   const NativeFacts &facts() const { return facts_; }
 
 private:

@@ -344,7 +344,10 @@ private:
       if (i >= isHidden.size() || !isHidden[i]) sharding(s, t->add_sharding());
     t->set_kernel(kernelName(schedule_, scheduled));
     if (graphs_)
-      if (const auto own = graphs_->find(op); own != graphs_->end()) graphsOf(op, own->second.files, t);
+      if (const auto own = graphs_->find(op); own != graphs_->end()) {
+        graphsOf(op, own->second.files, t);
+        if (native_) native_->addGraphsOf(ir::opName(op));
+      }
     if (native_) alone(scheduled, op, t);
     addWorkspace(schedule_, scheduled, plan_, t);
   }

@@ -188,6 +188,14 @@ class BatchParts(unittest.TestCase):
         inside = [e for e in events if "fused_conv2d" in json.dumps(e.get("args", {})) and "batch_parts" in json.dumps(e)]
         self.assertTrue(inside, "the event of the parts lists their ops")
 
+    def test_loops_without_code_in_a_plan(self):
+        said = self.opc("compile", "g.pbtxt", "--native=v3", "-o", "native.plan").stderr
+        self.assertIn("no machine code for the loops in the graphs of t2: `opc run` compiles them as it runs", said)
+        self.assertNotIn("no loops over elements", said)
+        native = json.loads(self.opc("compile", "g.pbtxt", "--native=v3", "-o", "native.plan", "--json").stdout)["native"]
+        self.assertEqual(native["graphs"], ["t2"])
+        self.opc("run", "native.plan", "--weights", "w.npz", "--input", "x=@x.npy", "--allow-native", "--outputs", "made")
+
     def test_a_graph_with_parts(self):
         """What the phase has made is a graph again, for one device and, written out, for two."""
         together = self.run_graph("g.pbtxt")
