@@ -29,9 +29,13 @@ public:
       }
     linkControl();
     // An op that failed by itself makes nothing: readers of its tensors are not to blame.
-    std::unordered_set<std::string_view> failed;
-    for (const Node &n : nodes_)
-      if (!n.valid && n.conf) failed.insert(n.conf->name());
+    std::unordered_set<std::string_view> failed, unmade; // ops, and tensors that are called otherwise than their op
+    for (const Node &n : nodes_) {
+      if (n.valid || !n.conf) continue;
+      failed.insert(n.conf->name());
+      for (const auto &out : n.conf->user_conf().output())
+        for (const std::string &tensor : out.value().s()) unmade.insert(tensor);
+    }
     for (size_t i = 0; i < nodes_.size(); ++i) {
       nodes_[i].inputs.reserve(nodes_[i].reads.size());
       for (size_t k = 0; k < nodes_[i].reads.size(); ++k) {
@@ -42,7 +46,7 @@ public:
           nodes_[i].inputs.push_back(it->second);
           continue;
         }
-        if (failed.count(std::string_view(name).substr(0, name.find('/')))) continue;
+        if (unmade.count(name) || failed.count(std::string_view(name).substr(0, name.find('/')))) continue;
         unknownTensor(static_cast<int>(i), k, name);
       }
     }

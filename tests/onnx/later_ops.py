@@ -228,6 +228,8 @@ class Gates(Case):
         self.close(self.ran("SwiGLU", [a, b], opset=28, alpha=1.7)["o0"], a / (1 + np.exp(-1.7 * a.astype(np.float64))) * b)
         self.refused(INVALID, "the gates have shape (2,3)", "SwiGLU", [a, uniform(1, 3)], opset=28)
         self.refused(INVALID, "no attribute 'beta'", "SwiGLU", [a, b], opset=28, beta=1.0)
+        # What cannot be computed has one error, whoever reads it.
+        self.refused((3, "OPC0205"), "attribute 'alpha' is nan", "LeakyRelu", [a], alpha=float("nan"))
 
 
 def samples_of(begin, length, bins, ratio):
