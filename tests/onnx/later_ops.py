@@ -138,6 +138,12 @@ class Attention(Case):
                     self.close(made["o0"], want)
                     self.close(made["o3"], scores[mode])
 
+    def test_masks_of_one_column(self):
+        """Of all keys in operator set 23, and of the first one from 24 on, where masks may be shorter."""
+        mask = uniform(3, 1) * 3
+        self.close(self.ran("Attention", [self.q, self.k, self.v, mask], opset=23)["o0"], attention(self.q, self.k, self.v, mask.repeat(6, 1))[0])
+        self.close(self.ran("Attention", [self.q, self.k, self.v, mask], opset=24)["o0"], attention(self.q, self.k, self.v, mask)[0])
+
     def test_queries_without_keys(self):
         """0, and a gradient that is finite."""
         mask = np.array([[1, 1, 0, 0, 1, 0], [0] * 6, [1] * 6], bool)
@@ -183,6 +189,9 @@ class Attention(Case):
         self.refused(INVALID, "do not go together", "Attention", [*plain, None, *past, i64(1, 2)], outputs=3)
         self.refused(INVALID, "do not go together", "Attention", [*plain, None, None, None, i64(1, 2)], outputs=3)
         self.refused(INVALID, "the sequences have shape", "Attention", [*plain, None, None, None, i64(1, 2, 3)])
+        for flat in ([past[0].ravel(), past[1]], [past[0], past[1].ravel()]):
+            self.refused(INVALID, "must be [batch, heads, places, size]", "Attention", [*plain, None, *flat], outputs=3)
+        self.refused(INVALID, "is for 4 keys, and there are 6", "Attention", [*plain, uniform(3, 4)], opset=23)
         self.refused(INVALID, "leads to place 7", "Attention", [*plain, None, None, None, i64(1, 7)], constants=(6,))
         self.refused(INVALID, "'qk_matmul_output_mode' is 4", "Attention", plain, outputs=(0, 3), qk_matmul_output_mode=4)
         self.write("Attention", [*plain, None, None, None, i64(1, 7)])  # that only the run knows

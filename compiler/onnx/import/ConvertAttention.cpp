@@ -67,11 +67,16 @@ Term maskOfLengths(Conversion &c, const Places &p, DataType type) {
   return unseen(c, seen, type);
 }
 
-/// A mask of the scores; keys that it does not name are not seen.
+/// A mask of the scores. From operator set 24 on keys that it does not name are not seen; before, a single column is
+/// that of all keys.
 Term givenMask(Conversion &c, int64_t keys, DataType type) {
   Term mask = additive(c, c.in(3), type);
   if (mask->rank() < 1) c.invalid(c.inputText(3) + " is a number, and must be a mask");
-  if (mask->dim(-1) >= keys) return mask;
+  if (mask->dim(-1) >= keys || (c.version < 24 && mask->dim(-1) == 1)) return mask;
+  if (c.version < 24)
+    c.invalid(c.inputText(3) + " is for " + std::to_string(mask->dim(-1)) + " keys, and there are " +
+                  std::to_string(keys),
+              "masks may be shorter from operator set 24 on");
   std::vector<int64_t> before(static_cast<size_t>(mask->rank()), 0), after = before;
   after.back() = keys - mask->dim(-1);
   return padded(c, mask, before, after, "constant", c.scalar(type, -INFINITY));
@@ -127,6 +132,10 @@ void convertAttention(Conversion &c) {
   int64_t past = 0;
   if (c.has(4) != c.has(5)) c.invalid("past keys and past values come together");
   if (c.has(4)) {
+    for (size_t input : {4, 5})
+      if (c.in(input)->rank() != 4)
+        c.invalid(c.inputText(input) + " is " + c.in(input)->desc.toString() +
+                  ", and must be [batch, heads, places, size]");
     past = c.in(4)->dim(2);
     h.k = c.op("cat", {c.in(4), h.k}, {{"axis", int64_t{2}}}),
     h.v = c.op("cat", {c.in(5), h.v}, {{"axis", int64_t{2}}});
