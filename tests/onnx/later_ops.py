@@ -306,13 +306,23 @@ class Regions(Case):
                         want[k, :, i, j] = x[int(roi[0]), :, top:bottom, left:right].max((1, 2))
         np.testing.assert_array_equal(made, want.astype(F32))
 
+    def test_halves_go_away_from_zero(self):
+        x = np.arange(54, dtype=F32).reshape(1, 1, 6, 9)
+        rois = np.array([[0, 1, 1, 5, 5], [0, -1, -3, 5, 3], [0, 3, 1, 9, 7], [0, 0.999, 1, 1.001, 3]], F32)
+        made = self.judged("MaxRoiPool", [x, rois], opset=17, pooled_shape=[1, 1], spatial_scale=0.5)["o0"]
+        # The last column and row: 2.5 is 3, 1.5 is 2, 4.5 is 5, 3.5 is 4, 0.5005 is 1.
+        self.assertEqual(made.ravel().tolist(), [3 * 9 + 3, 2 * 9 + 3, 4 * 9 + 5, 2 * 9 + 1])
+
     def test_contradictions(self):
         x, rois = uniform(2, 3, 7, 6), np.concatenate([self.IMAGES[:, None].astype(F32), self.ROIS], 1)
         node = [x, self.ROIS, self.IMAGES]
         self.refused(INVALID, "leads to place 2", "RoiAlign", [x, self.ROIS, i64(0, 1, 2, 0, 1)], constants=(2,))
         self.refused(INVALID, "the rois have shape (5)", "RoiAlign", [x, self.ROIS, i64(0, 1)])
-        self.refused(INVALID, "out of range", "RoiAlign", node, sampling_ratio=-1)
-        self.refused(INVALID, "out of range", "RoiAlign", node, output_width=1 << 40)
+        self.refused(INVALID, "'sampling_ratio' is -1, and must be from 0 to 64", "RoiAlign", node, sampling_ratio=-1)
+        self.refused(INVALID, "'output_width' is 1099511627776", "RoiAlign", node, output_width=1 << 40)
+        for scale in (0.0, -1.0, float("nan"), float("inf")):
+            self.refused(INVALID, f"'spatial_scale' is {scale:f}", "RoiAlign", node, spatial_scale=scale)
+            self.refused(INVALID, f"'spatial_scale' is {scale:f}", "MaxRoiPool", [x, rois], pooled_shape=[2, 2], spatial_scale=scale)
         self.refused(INVALID, "'mode' is 'sum'", "RoiAlign", node, mode="sum")
         self.refused(UNSUPPORTED, "at most 14 samples", "RoiAlign", [x, self.ROIS * 20, self.IMAGES], constants=(1, 2), output_width=1)
         self.refused(INVALID, "'pooled_shape'", "MaxRoiPool", [x, rois])

@@ -3,6 +3,8 @@
 #include "OnnxConverters.h"
 
 #include <algorithm>
+#include <cmath>
+#include <tuple>
 
 namespace opc::onnx {
 namespace {
@@ -118,6 +120,13 @@ Term largestShares(Conversion &c, const Term &images, const Samples &s) {
   return c.op("where", {isAny, largest, c.scalar(type, 0)});
 }
 
+double spatialScale(const Conversion &c) {
+  const double scale = c.f("spatial_scale", 1);
+  if (!(scale > 0) || std::isinf(scale))
+    c.invalid("attribute 'spatial_scale' is " + std::to_string(scale) + ", and must be positive and finite");
+  return scale;
+}
+
 /// Images of no or of very many elements have no places.
 void checkImages(const Conversion &c, const Term &x) {
   if (x->dim(2) < 1 || x->dim(3) < 1) c.invalid(c.inputText(0) + " is " + x->desc.toString() + ", without elements");
@@ -133,11 +142,15 @@ void convertRoiAlign(Conversion &c) {
   checkImages(c, x);
   const bool isMax = c.s("mode", "avg") == "max";
   const int64_t ratio = c.i("sampling_ratio", 0), high = c.i("output_height", 1), wide = c.i("output_width", 1);
-  if (high < 1 || wide < 1 || high > kMostSamples || wide > kMostSamples || ratio < 0 || ratio > 64)
-    c.invalid("output_height, output_width or sampling_ratio is out of range");
+  for (const auto &[name, value, least, most] : {std::tuple{"output_height", high, int64_t{1}, kMostSamples},
+                                                 std::tuple{"output_width", wide, int64_t{1}, kMostSamples},
+                                                 std::tuple{"sampling_ratio", ratio, int64_t{0}, int64_t{64}}})
+    if (value < least || value > most)
+      c.invalid("attribute '" + std::string(name) + "' is " + std::to_string(value) + ", and must be from " +
+                std::to_string(least) + " to " + std::to_string(most));
   const bool isHalf =
       c.s("coordinate_transformation_mode", c.version < 16 ? "output_half_pixel" : "half_pixel") == "half_pixel";
-  Term scaled = c.scaled(rois, c.f("spatial_scale", 1));
+  Term scaled = c.scaled(rois, spatialScale(c));
   if (isHalf) scaled = c.plus(scaled, -0.5);
   const auto samples = [&](int64_t k) {
     const Term begin = c.slice(scaled, 1, k, k + 1), end = c.slice(scaled, 1, k + 2, k + 3);
@@ -192,6 +205,12 @@ Term largestCells(Conversion &c, const Term &images, const Cells &cells) {
                  false);
 }
 
+/// To the nearest whole number, halves away from zero; opc's round takes them to the even one.
+Term rounded(Conversion &c, const Term &x) {
+  const Term whole = c.op("trunc", {x}), part = c.op("broadcast_sub", {x, whole}); // both exact
+  return sum(c, whole, c.op("trunc", {sum(c, part, part)}));
+}
+
 /// rois [k, 5]: the image, and the first and the last column and row.
 void convertMaxRoiPool(Conversion &c) {
   const Term x = c.in(0), rois = c.in(1);
@@ -201,7 +220,7 @@ void convertMaxRoiPool(Conversion &c) {
   const auto shape = c.ints("pooled_shape", {});
   if (shape.size() != 2 || shape[0] < 1 || shape[1] < 1 || std::max(shape[0], shape[1]) > kMostSamples)
     c.invalid("attribute 'pooled_shape' must have a height and a width, both positive");
-  const Term places = c.op("round", {c.scaled(c.slice(rois, 1, 1, 5), c.f("spatial_scale", 1))});
+  const Term places = rounded(c, c.scaled(c.slice(rois, 1, 1, 5), spatialScale(c)));
   const auto cells = [&](int64_t k) {
     const Term begin = c.slice(places, 1, k, k + 1), end = c.slice(places, 1, k + 2, k + 3);
     const Term length = c.op("broadcast_maximum", {c.plus(c.op("broadcast_sub", {end, begin}), 1), like(c, begin, 1)});
