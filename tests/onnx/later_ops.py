@@ -377,6 +377,19 @@ class Pools(Case):
                     flat = x[image, channel].reshape(-1, order="F")
                     np.testing.assert_array_equal(flat[made["o1"][image, channel] - (image * shape[1] + channel) * plane], made["o0"][image, channel])
 
+    def test_wide_pads(self):
+        """Pads of more than half a window, with the places of the largest elements."""
+        for shape, form in (((2, 3, 9, 8), dict(kernel_shape=[3, 2], dilations=[2, 3], strides=[1, 2], pads=[1, 0, 2, 1], ceil_mode=1)),
+                            ((1, 2, 5, 4), dict(kernel_shape=[3, 3], pads=[2, 2, 0, 1])), ((2, 1, 7), dict(kernel_shape=[4], strides=[3], pads=[3, 3])),
+                            ((1, 2, 3, 4, 5), dict(kernel_shape=[2, 3, 3], pads=[1, 2, 0, 1, 0, 2]))):
+            for order in (0, 1):
+                x = uniform(*shape)
+                made = self.judged("MaxPool", [x], outputs=2, opset=22, storage_order=order, **form)
+                flat = np.stack([image.reshape(-1, order="CF"[order]) for image in x.reshape(-1, *shape[2:])]).reshape(-1)
+                np.testing.assert_array_equal(flat[made["o1"]], made["o0"])
+        numbers = RANDOM.integers(-128, 0, (1, 2, 4, 4)).astype(np.int8)
+        self.judged("MaxPool", [numbers], outputs=2, opset=22, kernel_shape=[3, 3], pads=[2, 2, 2, 2])
+
     def test_contradictions(self):
         x = uniform(1, 2, 5, 5)
         self.refused(INVALID, "a window is larger than its images", "AveragePool", [x], kernel_shape=[3, 3], dilations=[4, 1])

@@ -41,35 +41,43 @@ Term spread(Conversion &c, const Term &x, Windows *w, double filling) {
   return padded(c, x, first, last, "constant", c.scalar(x->type(), filling));
 }
 
-/// The same indices with the first spatial dimension counted fastest.
-Term columnsFirst(Conversion &c, const Term &indices, const Term &images) {
+/// Indices of a plane of `from` that has `before` elements more in front, as those of the images' own plane, with the
+/// first or the last dimension counted fastest.
+Term inPlane(Conversion &c, const Term &indices, const Term &from, const std::vector<int64_t> &before,
+             const Term &images, bool isColumnsFirst) {
   const auto number = [&](int64_t n) {
     return c.constant({n}, Shape(DimVector(static_cast<size_t>(images->rank()), 1)));
   };
   Term rest = indices, made;
-  int64_t plane = images->shape().Count(2);
+  int64_t columns = images->shape().Count(2), rows = 1;
   for (int64_t k = images->rank() - 1; k >= 2; --k) {
-    const int64_t size = images->dim(k);
-    plane /= size;
-    const Term whole = c.op("broadcast_div", {rest, number(size)});
-    const Term at = c.op("broadcast_sub", {rest, c.op("broadcast_mul", {whole, number(size)})});
-    const Term step = c.op("broadcast_mul", {at, number(plane)});
+    const int64_t size = images->dim(k), shift = before[static_cast<size_t>(k - 2)];
+    columns /= size;
+    const Term whole = c.op("broadcast_div", {rest, number(from->dim(k))});
+    Term at = c.op("broadcast_sub", {rest, c.op("broadcast_mul", {whole, number(from->dim(k))})});
+    if (shift) at = c.op("broadcast_sub", {at, number(shift)});
+    const Term step = c.op("broadcast_mul", {at, number(isColumnsFirst ? columns : rows)});
     made = made ? c.op("broadcast_add", {made, step}) : step;
     rest = whole;
+    rows *= size;
   }
   return made;
 }
 
-/// The indices of a max pooling, within an image by opc, within the whole tensor by ONNX.
-Term wholeIndices(Conversion &c, const Term &indices, const Term &images) {
+/// The indices of a max pooling of `pooled`, the images with `before` elements more in front: within an image by opc,
+/// within the whole tensor by ONNX.
+Term wholeIndices(Conversion &c, const Term &indices, const Term &pooled, const std::vector<int64_t> &before,
+                  const Term &images) {
   const int64_t plane = images->shape().Count(2), count = images->dim(0) * images->dim(1);
   DimVector dims(static_cast<size_t>(images->rank()), 1);
   dims[0] = images->dim(0), dims[1] = images->dim(1);
   std::vector<int64_t> begins;
   for (int64_t k = 0; k < count; ++k) begins.push_back(k * plane);
-  const Term own = c.cast(indices, kInt64);
-  const bool hasColumns = c.flag("storage_order", false) && own->shape().elem_cnt() > 0;
-  return c.op("broadcast_add", {hasColumns ? columnsFirst(c, own, images) : own, c.constant(begins, Shape(dims))});
+  Term own = c.cast(indices, kInt64);
+  const bool isColumnsFirst = c.flag("storage_order", false), isShifted = pooled->shape() != images->shape();
+  if ((isColumnsFirst || isShifted) && own->shape().elem_cnt() > 0)
+    own = inPlane(c, own, pooled, before, images, isColumnsFirst);
+  return c.op("broadcast_add", {own, c.constant(begins, Shape(dims))});
 }
 
 void convertMaxPool(Conversion &c) {
@@ -78,13 +86,15 @@ void convertMaxPool(Conversion &c) {
   const std::string op = pool("max", c, w);
   const bool isNarrow = !x->isFloating() && x->type() != kInt32;
   Term y = isNarrow ? c.cast(x, kInt32) : x;
-  if (!c.wants(1)) y = spread(c, y, &w, y->isFloating() ? elementType(y->type()).lowest : -2147483648.0);
+  std::vector<int64_t> before = w.before;
+  y = spread(c, y, &w, y->isFloating() ? elementType(y->type()).lowest : -2147483648.0);
+  for (size_t k = 0; k < w.dims(); ++k) before[k] -= w.before[k]; // what was padded
   Attrs attrs = poolAttrs(w);
   attrs.insert({{"dilation", w.dilations}, {"return_indices", c.wants(1)}});
   const auto made = c.ops(
       op, {y}, attrs, c.wants(1) ? std::map<std::string, int32_t>{{"indice", 1}} : std::map<std::string, int32_t>{});
   c.out(0, isNarrow ? c.cast(made[0], x->type()) : made[0]);
-  if (c.wants(1)) c.out(1, wholeIndices(c, made.back(), x));
+  if (c.wants(1)) c.out(1, wholeIndices(c, made.back(), y, before, x));
 }
 
 /// The sums over dilated windows: a convolution with ones. `filling`: what the pads hold.
