@@ -393,7 +393,10 @@ class Pools(Case):
     def test_contradictions(self):
         x = uniform(1, 2, 5, 5)
         self.refused(INVALID, "a window is larger than its images", "AveragePool", [x], kernel_shape=[3, 3], dilations=[4, 1])
-        self.refused(INVALID, "cannot be", "AveragePool", [x], kernel_shape=[2, 2], dilations=[0, 1])
+        for name, values, value in (("dilations", [0, 1], 0), ("strides", [1, -2], -2), ("pads", [0, 0, -1, 0], -1), ("kernel_shape", [2, 1 << 40], 1 << 40)):
+            self.refused(INVALID, f"attribute '{name}' has {value}, and must be from", "AveragePool", [x], **{"kernel_shape": [2, 2], name: values})
+        for indices in (np.zeros(4, I64), np.zeros((1, 1, 2, 2, 1), I64)):
+            self.refused(INVALID, "the values have shape (1,1,2,2)", "MaxUnpool", [uniform(1, 1, 2, 2), indices], opset=11, kernel_shape=[2, 2], strides=[2, 2])
         self.refused(UNSUPPORTED, "4 spatial dimensions", "LpPool", [uniform(1, 1, 3, 3, 3, 3)], kernel_shape=[2] * 4, dilations=[2] * 4)
         self.refused(INVALID, "'storage_order' is 2", "MaxPool", [x], kernel_shape=[2, 2], storage_order=2)
 

@@ -7,6 +7,18 @@
 
 namespace opc::onnx {
 
+namespace {
+
+void checkRange(const Conversion &c, const std::string &attribute, const std::vector<int64_t> &values, int64_t least) {
+  constexpr int64_t kMost = INT32_MAX / 4;
+  for (int64_t v : values)
+    if (v < least || v > kMost)
+      c.invalid((c.hasAttr(attribute) ? "attribute '" + attribute + "'" : "the shape of its kernel") + " has " +
+                std::to_string(v) + ", and must be from " + std::to_string(least) + " to " + std::to_string(kMost));
+}
+
+} // namespace
+
 Windows windowsOf(const Conversion &c, const Term &images, std::vector<int64_t> kernel) {
   if (images->rank() < 3) c.invalid("images [n, channels, ...] are wanted, not " + images->shape().ToString());
   const auto dims = static_cast<size_t>(images->rank() - 2);
@@ -18,10 +30,10 @@ Windows windowsOf(const Conversion &c, const Term &images, std::vector<int64_t> 
   const auto pads = c.ints("pads", std::vector<int64_t>(2 * dims, 0));
   if (w.kernel.size() != dims || w.strides.size() != dims || w.dilations.size() != dims || pads.size() != 2 * dims)
     c.invalid("its attributes are not for " + std::to_string(dims) + " dimensions");
-  for (size_t k = 0; k < dims; ++k)
-    if (w.kernel[k] < 1 || w.strides[k] < 1 || w.dilations[k] < 1 || pads[k] < 0 || pads[k + dims] < 0 ||
-        std::max({w.kernel[k], w.strides[k], w.dilations[k], pads[k], pads[k + dims]}) > INT32_MAX / 4)
-      c.invalid("a kernel, stride, dilation or pad that cannot be");
+  checkRange(c, "kernel_shape", w.kernel, 1);
+  checkRange(c, "strides", w.strides, 1);
+  checkRange(c, "dilations", w.dilations, 1);
+  checkRange(c, "pads", pads, 0);
   w.before.assign(pads.begin(), pads.begin() + static_cast<int64_t>(dims));
   w.after.assign(pads.begin() + static_cast<int64_t>(dims), pads.end());
   w.ceils = c.flag("ceil_mode", false);

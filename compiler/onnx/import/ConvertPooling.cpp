@@ -186,6 +186,7 @@ void convertGlobalLp(Conversion &c) {
 /// The values go where the indices, over the whole tensor that the pooling had, say.
 void convertMaxUnpool(Conversion &c) {
   const Term x = c.in(0), indices = c.in(1);
+  c.checkShape(1, x->shape(), "the values");
   const Windows w = windowsOf(c, x, {});
   DimVector from = x->shape().dim_vec();
   for (size_t k = 0; k < w.dims(); ++k)
