@@ -423,6 +423,9 @@ class Embeddings(Case):
             self.close(made["o0"], want)
             np.testing.assert_array_equal(made["o1"], np.array([3, 5] if changed.get("mask") is not None else [0, 0], np.int32))
             self.close(made["o2"], total)
+        mask[0, 1], mask[1, 0] = 2, -1  # no words
+        made = self.judged(*self.node(mask=mask), outputs=3, domain=MICROSOFT, opset=17, epsilon=1e-5)
+        np.testing.assert_array_equal(made["o1"], np.array([2, 4], np.int32))
 
     def test_contradictions(self):
         for words, changed in (("segments and their table", dict(kinds=None)), ("and the words have 8 numbers each", dict(segments=uniform(2, 7))),

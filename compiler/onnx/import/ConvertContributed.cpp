@@ -135,10 +135,13 @@ void convertEmbedding(Conversion &c) {
     x = c.op("broadcast_add", {x, row(4, c.in(1), 1)});
   }
   c.out(0, normalized(c, x, c.in(5), c.in(6), false, c.f("epsilon", 1e-12f)));
-  if (c.wants(1)) { // how many words the mask has
+  if (c.wants(1)) { // how many words the mask has: those where it is 1
     if (c.has(7)) c.checkShape(7, ids->shape(), "the ids");
-    c.out(1, c.has(7) ? c.cast(reduced(c, "reduce_sum", c.cast(c.in(7), kInt64), {1}, false), kInt32)
-                      : c.expand(c.scalar(kInt32, 0), Shape({batch})));
+    const auto counted = [&](const Term &mask) {
+      const Term isWord = c.op("broadcast_equal", {mask, like(c, mask, 1)});
+      return c.cast(reduced(c, "reduce_sum", c.cast(isWord, kInt64), {1}, false), kInt32);
+    };
+    c.out(1, c.has(7) ? counted(c.in(7)) : c.expand(c.scalar(kInt32, 0), Shape({batch})));
   }
   if (c.wants(2)) c.out(2, x);
 }
