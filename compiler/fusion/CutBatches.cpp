@@ -14,6 +14,7 @@
 #include "Passes.h"
 
 #include "mlir/IR/IRMapping.h"
+#include "llvm/Support/Path.h"
 
 using namespace mlir;
 
@@ -81,6 +82,7 @@ private:
     for (ir::UserOp op : walk_.ops) {
       Operation *twin = mapping.lookup(op.getOperation());
       kept.insert(twin);
+      keepPlace(twin);
       for (Value v : twin->getResults()) v.setType(partType(v));
     }
     Block &block = graphBlock(*part);
@@ -102,6 +104,16 @@ private:
     GraphBuilder outputs(*part, registry_);
     for (auto [k, v] : llvm::enumerate(outputs_)) outputs.addOutput("out" + std::to_string(k), mapping.lookup(v));
     return part;
+  }
+
+  /// The text of a part has lines of its own: where an op stands in the graph's file is said beside it. An op of a
+  /// model says so already.
+  static void keepPlace(Operation *op) {
+    ir::OpLocation place = ir::readLocation(op->getLoc());
+    if (place.line == 0 || StringRef(place.pythonLoc).contains(": node ")) return;
+    place.pythonLoc =
+        (llvm::sys::path::filename(place.file) + ":" + Twine(place.line) + ":" + Twine(place.column)).str();
+    op->setLoc(ir::makeLocation(op->getContext(), place));
   }
 
   Type partType(Value v) const { return ir::tensorType(v.getContext(), partOf(ir::descOf(v), walk_.parts)); }

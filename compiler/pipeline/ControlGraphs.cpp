@@ -15,6 +15,11 @@
 #include "PlanGraphs.h"
 #include "ShapeInference.h"
 
+#include "llvm/Support/Path.h"
+
+#include <map>
+#include <optional>
+
 using namespace mlir;
 
 namespace opc {
@@ -62,6 +67,34 @@ std::string faultOf(const plan::Plan &plan, const Ports &ports, const std::vecto
   return "";
 }
 
+/// "net.pbtxt:7:3" as a place; nothing where it is none.
+std::optional<plan::Location> placeIn(StringRef text) {
+  const auto [front, column] = text.rsplit(':');
+  const auto [file, line] = front.rsplit(':');
+  uint32_t lineNumber = 0, columnNumber = 0;
+  if (file.empty() || line.getAsInteger(10, lineNumber) || column.getAsInteger(10, columnNumber) || lineNumber == 0)
+    return std::nullopt;
+  plan::Location place;
+  place.set_file(llvm::sys::path::filename(file).str());
+  place.set_line(lineNumber);
+  place.set_column(columnNumber);
+  return place;
+}
+
+using Places = std::map<std::string, plan::Location>; // by op
+
+/// The lines of a graph's text are not those of a file: its tasks stand where its ops say, else where the op does.
+void placeTasks(google::protobuf::RepeatedPtrField<plan::Task> *tasks, const Places &known, const plan::Location &op) {
+  for (plan::Task &task : *tasks) {
+    if (task.location().line()) { // else it is a node of a model
+      const auto found = known.find(task.name());
+      *task.mutable_location() = found == known.end() ? op : found->second;
+    }
+    placeTasks(task.mutable_body(), known, task.location());
+    for (plan::Plan &graph : *task.mutable_graph()) placeTasks(graph.mutable_task(), {}, task.location());
+  }
+}
+
 struct CompiledGraph {
   std::string plan;   // file
   uint64_t bytes = 0; // of its arenas
@@ -84,6 +117,9 @@ CompiledGraph compileOne(ir::UserOp op, const std::string &text, const Registry 
   source.file = readGraphFile(name, text, options.maxGraphBytes, &found);
   if (!source.file) return failed(found);
   source.file->keepsInterface = true;
+  Places places;
+  for (const graph::OperatorConf &inner : source.file->job->net().op())
+    if (auto place = placeIn(inner.loc())) places.emplace(inner.name(), std::move(*place));
   Pipeline pipeline(registry, optionsOf(options));
   if (!pipeline.import(std::move(source), "") || !pipeline.run(Phase::kPlan)) return failed(pipeline.diagnostics());
   std::string bytes = pipeline.emit(Emit::kPlan);
@@ -95,7 +131,13 @@ CompiledGraph compileOne(ir::UserOp op, const std::string &text, const Registry 
   if (fault.empty()) fault = faultOf(plan, plan.interface().output(), ports.outputs, "output");
   if (fault.empty() && plan.interface().variable_size())
     fault = "has the variable " + plan.interface().variable(0).name() + ": what it reads must be among its inputs";
-  if (fault.empty()) return {std::move(bytes), graphArenaBytes(plan)};
+  if (fault.empty()) {
+    const ir::OpLocation own = ir::readLocation(op.getLoc());
+    placeTasks(plan.mutable_task(), places,
+               placeIn(own.file + ":" + std::to_string(own.line) + ":" + std::to_string(own.column))
+                   .value_or(plan::Location()));
+    return {encodePlan(plan), graphArenaBytes(plan)};
+  }
   emitFinding(op.getLoc(), "OPC0826", what + "its graph " + fault,
               "a graph in an op is made for the shapes around it: give shapes where the model is imported");
   return {};

@@ -358,7 +358,14 @@ private:
       // Every part of every step is a step of the graph, whichever thread has it: what is drawn in one is not drawn in
       // another.
       if (ctx->position().step >= 0) graph.graph().setPosition((ctx->position().step << 24) + part);
-      OPC_RETURN_IF_ERROR(graph.graph().run(1));
+      if (Status s = graph.graph().run(1); !s.isOk()) {
+        const int64_t samples = lengths_[0] / parts_.parts; // places in the message are those of the part
+        return Status(s.code(), s.id(),
+                      s.message() + " (in part " + std::to_string(part + 1) + " of " + std::to_string(parts_.parts) +
+                          " of the batch, which begins with sample " + std::to_string(part * samples) + ")")
+            .withHelp(s.help())
+            .withContext(s.context());
+      }
       for (size_t k = 0; k < out_.size(); ++k) {
         const uint64_t bytes = graph.outputBytes(k);
         copy(static_cast<char *>(out_[k]) + at * bytes, graph.output(k), bytes);

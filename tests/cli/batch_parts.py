@@ -196,6 +196,26 @@ class BatchParts(unittest.TestCase):
         self.assertEqual(native["graphs"], ["t2"])
         self.opc("run", "native.plan", "--weights", "w.npz", "--input", "x=@x.npy", "--allow-native", "--outputs", "made")
 
+    def test_errors_inside(self):
+        """An error of an op inside has its line in the file, and says which samples its part has."""
+        text = network(BATCH).replace(conv("b1", "r1/y_0", "wb/out", 3), "\n".join([
+            f'op {{ name: "i" input_conf {{ out: "out" blob_conf {{ {dims(BATCH, CHANNELS, SIDE, SIDE)} data_type: kInt32 }} }} }}',
+            op("moved", "dim_gather", {"input": "r1/y_0", "index": "i/out"}, 'attr { key: "dim" value { at_int32: 3 } }'), conv("b1", "moved/output_0", "wb/out", 3)]))
+        self.file("moved.pbtxt", text)
+        line = [k for k, row in enumerate(text.split("\n"), 1) if '"moved" user_conf' in row][0]
+        parts = self.fusion("moved.pbtxt")["parts"][0]
+        self.assertIn("moved", parts["ops"])
+        index = np.zeros((BATCH, CHANNELS, SIDE, SIDE), np.int32)
+        index[9, 3, 4, 5] = 77
+        np.save(self.path("i.npy"), index)
+        self.opc("compile", "moved.pbtxt", "-o", "moved.plan")
+        size = BATCH // parts["parts"]
+        for graph, program in (("moved.pbtxt", OPC), ("moved.plan", OPC), ("moved.plan", RUNTIME)):
+            said = self.opc(*(["run"] if program == OPC else []), graph, "--weights", "w.npz", "--input", "x=@x.npy", "--input", "i=@i.npy", code=5, program=program).stderr
+            self.assertIn(f"index[{9 % size},3,4,5] = 77 is outside [0, 28)", said)
+            self.assertIn(f"(in part {9 // size + 1} of {parts['parts']} of the batch, which begins with sample {9 // size * size})", said)
+            self.assertIn(f"running op moved at moved.pbtxt:{line}:1", said)
+
     def test_a_graph_with_parts(self):
         """What the phase has made is a graph again, for one device and, written out, for two."""
         together = self.run_graph("g.pbtxt")
