@@ -6,7 +6,7 @@ import unittest
 
 import numpy as np
 
-import gpu_ops
+from gpu_build import need_simulator
 from regions import BINARY, UNARY
 from row_regions import RegionCase, RowGraph, axis_attrs
 
@@ -186,8 +186,7 @@ class ColumnRegions(RegionCase):
 
     def test_on_a_gpu(self):
         """There they stay alone."""
-        if gpu_ops.missing():
-            self.skipTest(gpu_ops.missing())
+        need_simulator()
         g = ColumnGraph()
         x = g.unary("exp", g.input((32, 64), "f32"))
         g.output("y", g.columns("reduce_sum", g.unary("tanh", x), False))

@@ -1,12 +1,13 @@
 # Kernels for GPUs at sizes that take more than one tile, slice or block: the simulated GPU against the CPU.
 # SPDX-License-Identifier: Apache-2.0
-import json
 import os
 import subprocess
 import tempfile
 import unittest
 
 import numpy as np
+
+from gpu_build import need_simulator
 
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 KINDS = {"f32": ("kFloat", np.float32), "f64": ("kDouble", np.float64), "f16": ("kFloat16", np.float16), "i64": ("kInt64", np.int64), "u8": ("kUInt8", np.uint8),
@@ -51,11 +52,7 @@ def longs(name, *values):
 
 class DeviceKernels(unittest.TestCase):
     def setUp(self):
-        facts = json.loads(opc("doctor", "--json").stdout)
-        if not facts["device_kernels"]:
-            self.skipTest("this build has no kernels for GPUs (nvcc)")
-        if not next(d["available"] for d in facts["devices"] if d["name"] == "sim"):
-            self.skipTest("this build has no GPU simulator")
+        need_simulator()
         self.ops, self.outputs, self.inputs = [], [], {}
         self.random = np.random.default_rng(7)
 

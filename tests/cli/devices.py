@@ -11,6 +11,7 @@ import unittest
 
 import numpy as np
 
+from gpu_build import need_simulator
 from schedules import SCHEDULES
 
 SOURCE, BIN = os.environ["OPC_SOURCE_DIR"], os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
@@ -194,10 +195,7 @@ class Names(unittest.TestCase):
 
 class OnGpu(unittest.TestCase):
     def setUp(self):
-        if not doctor()["device_kernels"]:
-            self.skipTest("this build has no kernels for GPUs (nvcc)")
-        if not has("sim"):
-            self.skipTest("this build has no GPU simulator")
+        need_simulator()
         self.scratch = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.scratch)
 

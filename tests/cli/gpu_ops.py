@@ -1,13 +1,14 @@
 # Kernels for GPUs on the simulated one, where the conformance suite does not reach: all pairs of casts, long lines, the same
 # random numbers as on the CPU, and wrong indices.
 # SPDX-License-Identifier: Apache-2.0
-import json
 import os
 import subprocess
 import tempfile
 import unittest
 
 import numpy as np
+
+from gpu_build import need_simulator
 
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 GRAPH_TYPES = {np.dtype(n): g for n, g in (("float32", "kFloat"), ("float64", "kDouble"), ("float16", "kFloat16"), ("int32", "kInt32"),
@@ -71,16 +72,6 @@ class Graph:
             done = subprocess.run(call, capture_output=True, text=True, timeout=300, env=dict(os.environ, CUDA_SIM=sim))
             results = {n: np.load(os.path.join(folder, "out", f"{n}.npy")) for n in self.outputs} if done.returncode == 0 else {}
         return done, results
-
-
-def missing():
-    """Why this build cannot run kernels on the simulated GPU; nothing when it can."""
-    facts = json.loads(subprocess.run([os.path.join(BIN, "opc"), "doctor", "--json"], capture_output=True, text=True).stdout)
-    if not facts["device_kernels"]:
-        return "this build has no kernels for GPUs (nvcc)"
-    if not next(d["available"] for d in facts["devices"] if d["name"] == "sim"):
-        return "this build has no GPU simulator"
-    return None
 
 
 class OnGpu(unittest.TestCase):
@@ -327,6 +318,5 @@ class OnGpu(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if missing():
-        raise unittest.SkipTest(missing())
+    need_simulator()
     unittest.main()

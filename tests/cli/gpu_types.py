@@ -6,6 +6,7 @@ import unittest
 import numpy as np
 
 import gpu_ops
+from gpu_build import need_simulator
 
 FLOATS = {"kFloat": 2e-6, "kDouble": 1e-13, "kFloat16": 2e-3, "kBFloat16": 2e-2}  # of the largest element
 INTEGERS = ["kInt8", "kUInt8", "kInt16", "kUInt16", "kInt32", "kUInt32", "kInt64", "kUInt64"]
@@ -168,6 +169,5 @@ class Types(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if gpu_ops.missing():
-        raise unittest.SkipTest(gpu_ops.missing())
+    need_simulator()
     unittest.main()

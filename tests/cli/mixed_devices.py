@@ -12,7 +12,8 @@ import unittest
 import numpy as np
 
 import weight_files
-from schedules import SCHEDULES
+from gpu_build import need_simulator
+from schedules import SCHEDULES, silent, skips
 
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 PLUGIN = """#include "opc/Elementwise.h"
@@ -83,9 +84,7 @@ def tearDownModule():
 
 class Mixed(unittest.TestCase):
     def setUp(self):
-        doctor = json.loads(opc("doctor", "--json").stdout)
-        if not doctor["device_kernels"]:
-            self.skipTest("this build has no kernels for GPUs (nvcc)")
+        need_simulator()
         self.folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.folder)
         np.save(self.path("x.npy"), X)
@@ -242,27 +241,15 @@ class Mixed(unittest.TestCase):
         report = self.path("report.json")
         self.ok(*self.call("g.pbtxt", "--allow-cpu-fallback"), sim=f"report={report}")
         with open(report) as f:
-            found = json.load(f)
-        mutants = []
-        for call, count in found["stream_calls"].items():
-            function, stream = call.split(":")
-            if function in ("cuStreamWaitEvent", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync"):
-                mutants += [f"{function}:{n}:{stream}" for n in range(1, count + 1)]
+            mutants = list(skips(json.load(f), ("cuStreamWaitEvent", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync")))
         self.assertGreaterEqual(len(mutants), 3 + 3)  # copies of the step, x, y; edges between the device's streams
-        silent = []
-        for mutant in mutants:
-            for sim in ("policy=late", "policy=eager", "policy=random,seed=3"):
-                shutil.rmtree(self.path("out"), ignore_errors=True)
-                done = opc(*self.call("g.pbtxt", "--allow-cpu-fallback"), sim=f"skip={mutant},{sim}")
-                try:
-                    if done.returncode != 0:
-                        break
-                    self.check_mixed()
-                except AssertionError:
-                    break
-            else:
-                silent.append(mutant)
-        self.assertEqual(silent, [])
+
+        def run(sim):
+            shutil.rmtree(self.path("out"), ignore_errors=True)
+            self.ok(*self.call("g.pbtxt", "--allow-cpu-fallback"), sim=sim)
+            self.check_mixed()
+
+        self.assertEqual(silent(mutants, run), [])
 
 
 if __name__ == "__main__":

@@ -10,8 +10,7 @@ import unittest
 import numpy as np
 
 import regions_on_gpu
-from driver import without_simulator
-from ptxas import KERNEL, find_ptxas
+from gpu_build import need_simulator
 from regions import PLUGIN, RUNTIME, values
 from row_regions import PLUGIN as ROWS
 from row_regions import RowGraph, every_op, random_rows
@@ -165,8 +164,6 @@ class RowRegionsOnGpu(regions_on_gpu.OnGpu):
 
     def test_code_is_what_ptxas_takes(self):
         """Every rounding is named, there is no memory of a thread's own, and ptxas spills nothing for any target."""
-        ptxas = find_ptxas()
-        self.assertTrue(ptxas, "ptxas beside nvcc")
         for kind, g in (*self.graphs(), ("every op", every_op((4, 1000), "f32")), ("every op", every_op((4, 300), "bf16"))):
             with self.subTest(kind=kind, inputs=list(g.inputs.values())[0]):
                 self.write(g, np.random.default_rng(0))
@@ -174,14 +171,7 @@ class RowRegionsOnGpu(regions_on_gpu.OnGpu):
                     self.assertRegex(text, r"\.target sm_75")
                     self.assertRegex(text, r"shfl\.sync")
                     self.assertNotRegex(text, r"\b(add|sub|mul|div|fma|sqrt|rcp)\.f(16|32|64)\b|\.approx|\.ftz|\.extern|\.local")
-                    with open(self.path("k.ptx"), "w", encoding="ascii") as f:
-                        f.write(text)
-                    for arch in ("75", "80", "86", "89", "90"):
-                        done = subprocess.run([ptxas, "-v", f"-arch=sm_{arch}", "-o", "/dev/null", self.path("k.ptx")], capture_output=True, text=True, timeout=300)
-                        self.assertEqual(done.returncode, 0, done.stderr)
-                        ((_, _, frame, stores, loads, registers),) = KERNEL.findall(done.stdout + done.stderr)
-                        self.assertEqual((frame, stores, loads), ("0", "0", "0"), arch)
-                        self.assertLessEqual(int(registers) * 256, 65536, arch)
+                    self.assemble(text)
 
     def test_accesses_are_neighbours(self):
         """Sectors at most 1.15 of the least that hold the bytes; shared memory is not used."""
@@ -235,7 +225,5 @@ class RowRegionsOnGpu(regions_on_gpu.OnGpu):
 
 
 if __name__ == "__main__":
-    missing = without_simulator()
-    if missing:
-        raise unittest.SkipTest(missing)
+    need_simulator()
     unittest.main()

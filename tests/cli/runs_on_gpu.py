@@ -12,6 +12,7 @@ import unittest
 import numpy as np
 
 import weight_files
+from gpu_build import need_simulator
 from schedules import SCHEDULES
 
 SOURCE, BUILD = os.environ["OPC_SOURCE_DIR"], os.environ["OPC_BUILD_DIR"]
@@ -70,8 +71,7 @@ class Drivers(unittest.TestCase):
 
     def test_a_driver_that_is_new_enough(self):
         """The same calls are right with the least version, so that it is the version that was refused."""
-        if not facts()["device_kernels"]:
-            self.skipTest("this build has no kernels for GPUs (nvcc)")
+        need_simulator()
         for version in ("13000", "13020"):
             done = opc("run", "-", "--fill", "ones", "--device", "gpu", sim=f"driver={version}", text=GRAPH % (3, "relu"), LD_LIBRARY_PATH=STAND_IN)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -80,11 +80,7 @@ class Drivers(unittest.TestCase):
 
 class OnGpu(unittest.TestCase):
     def setUp(self):
-        found = facts()
-        if not found["device_kernels"]:
-            self.skipTest("this build has no kernels for GPUs (nvcc)")
-        if not next(d["available"] for d in found["devices"] if d["name"] == "sim"):
-            self.skipTest("this build has no GPU simulator")
+        need_simulator()
         self.folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.folder)
 

@@ -3,79 +3,17 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
 
-import weight_files
-from schedules import SCHEDULES
-
-SOURCE, BIN = os.environ["OPC_SOURCE_DIR"], os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
-DIGITS = os.path.join(SOURCE, "docs", "examples", "digits")
-HAS_MPI = shutil.which("mpirun") and os.path.exists(os.path.join(BIN, "..", "lib", "libopc_mpi.so"))
-BATCH = 8
-LAYOUTS = {"data": ["--sbp", "relu?=S(0)", "--sbp", "fc?_grad_b=P"], "tensor": ["--sbp", "fc1_w=S(0)", "--sbp", "fc2_w=S(1)"]}
+import device_ranks
+from device_ranks import HAS_MPI, LAYOUTS, SCHEDULES, SOURCE, data, opc
 
 
-def opc(*args, sim="", launcher=(), program=os.path.join(BIN, "opc"), text=None, **variables):
-    environment = dict(os.environ, CUDA_SIM=sim, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **variables)
-    return subprocess.run([*launcher, program, *args], capture_output=True, text=True, timeout=120, env=environment, input=text)
-
-
-def data(name):
-    return os.path.join(DIGITS, name)
-
-
-class Ranked(unittest.TestCase):
-    """The digits' training, and what runs of it leave."""
-
-    @classmethod
-    def setUpClass(cls):
-        if not json.loads(opc("doctor", "--json").stdout)["device_kernels"]:
-            raise unittest.SkipTest("this build has no kernels for GPUs (nvcc)")
-        cls.folder = tempfile.mkdtemp()
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
-        text = ""
-        for name in ("mlp.pbtxt", "mlp_loss.pbtxt"):
-            with open(data(name), encoding="utf-8") as f:
-                text += f.read() + "\n"
-        cls.train = os.path.join(cls.folder, "train.pbtxt")
-        done = opc("grad", "-", "--shape", f"image={BATCH},64", "--shape", f"label={BATCH}", "--loss", "loss", "--optimizer", "adam", "--lr", "0.002", "-o",
-                   cls.train, text=text)
-        assert done.returncode == 0, done.stderr
-
-    def path(self, name):
-        return os.path.join(self.folder, f"{self._testMethodName}-{name}")
-
-    def ok(self, *args, **kw):
-        done = opc(*args, **kw)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        return done
-
-    def weights(self, name, *where, steps=2, graph=None, **kw):
-        """What the variables are after some steps."""
-        checkpoint = self.path(name + ".safetensors")
-        self.ok("run", graph or self.train, *where, "--feed-dataset", f"image=@{data('train_images.npy')},label=@{data('train_labels.npy')}",
-                *(() if graph else ("--batch", str(BATCH))), "--seed", "7", "--steps", str(steps), "--save", checkpoint, **kw)
-        values = weight_files.read(checkpoint)
-        os.remove(checkpoint)
-        self.assertGreater(len(values), 4)
-        return values
-
-    def same(self, got, want, rtol=1e-4, atol=1e-6):
-        self.assertEqual(sorted(got), sorted(want))
-        for name, value in want.items():
-            if value.dtype.kind == "f":
-                np.testing.assert_allclose(got[name], value, rtol=rtol, atol=atol, err_msg=name)
-            else:
-                np.testing.assert_array_equal(got[name], value, name)
-
-
-class Devices(Ranked):
+class Devices(device_ranks.Schedules):
     def test_labels_of_classes_that_are_split(self):
         """d of the loss by the logits is dy * (prob - one hot): of a rank with a part of the classes, too."""
         graph = self.path("split.pbtxt")
@@ -111,18 +49,6 @@ op { name: "o" output_conf { in: "g/prediction_diff_0" out: "out" } }
         with open(report, encoding="utf-8") as f:
             used = json.load(f)["peak_bytes"]
         self.assertEqual([bytes > 0 for bytes in used], [False, True, True])
-
-    def test_training(self):
-        for layout, flags in LAYOUTS.items():
-            want = self.weights("cpu", *flags, "--ranks", "2", "--in-process")
-            for sim in SCHEDULES:
-                self.same(self.weights("sim", *flags, "--device", "sim:0-1", sim="devices=2," + sim), want)
-
-    def test_four_devices(self):
-        flags = ["--mesh", "2x2", "--sbp", "fc1_w=[B,S(0)]", "--sbp", "image=[S(0),B]"]
-        want = self.weights("cpu", *flags, "--in-process")
-        for sim in SCHEDULES:
-            self.same(self.weights("sim", *flags, "--device", "sim:0-3", sim="devices=4," + sim), want)
 
     def test_a_transformer(self):
         """A step of training of two layers, heads and the feed-forward layers cut: the loss of two steps. On four devices two pairs cut the batch, too."""

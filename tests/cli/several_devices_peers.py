@@ -1,20 +1,19 @@
 # Ranks on several simulated GPUs exchange from device to device where there is no NCCL: every kind of boxing against numpy, also in uneven pieces;
 # sums with the CPU's bits, devices that do not reach each other, calls that fail. gpusim_exchange_mutants takes copies and waits away.
 # SPDX-License-Identifier: Apache-2.0
-import json
 import os
 import time
 import unittest
 
 import numpy as np
-from several_devices import HAS_MPI, LAYOUTS, SCHEDULES, opc
-from several_devices_nccl import CUTS
-import several_devices_nccl
+
+import device_ranks
+from device_ranks import CUTS, HAS_MPI, SCHEDULES, STAGES, opc
 
 WHOLE = CUTS["sums, whole"][0]
 
 
-class Peers(several_devices_nccl.Cut):
+class Peers(device_ranks.Cut, device_ranks.Schedules):
     def setUp(self):
         super().setUp()
         before = os.environ.get("OPC_COLLECTIVES")
@@ -37,25 +36,6 @@ class Peers(several_devices_nccl.Cut):
                     self.assertLess(found["copies"]["device_to_host"]["count"], host["copies"]["device_to_host"]["count"])
         self.assertLessEqual({"all_to_all", "all_gather", "all_reduce", "reduce_scatter", "slice"}, seen)
 
-    def test_every_schedule(self):
-        for cuts, _ in CUTS.values():
-            for sim in SCHEDULES:
-                self.ok(*self.call(4, cuts, "--repeat", "3"), sim="devices=4," + sim)
-                self.check()
-
-    def test_training(self):
-        """Two steps of the digits; data parallel sums travel in buckets, on a stream of their own."""
-        for layout, flags in LAYOUTS.items():
-            want = self.weights("cpu", *flags, "--ranks", "2", "--in-process")
-            for sim in SCHEDULES:
-                self.same(self.weights("sim", *flags, "--device", "sim:0-1", sim="devices=2," + sim), want)
-
-    def test_four_devices(self):
-        flags = ["--mesh", "2x2", "--sbp", "fc1_w=[B,S(0)]", "--sbp", "image=[S(0),B]"]
-        want = self.weights("cpu", *flags, "--in-process")
-        for sim in SCHEDULES:
-            self.same(self.weights("sim", *flags, "--device", "sim:0-3", sim="devices=4," + sim), want)
-
     def test_the_bits_of_the_host(self):
         """Sums are added up in the order of the ranks, as in the CPU's memory, of four addends too."""
         for name, (cuts, _) in CUTS.items():
@@ -74,8 +54,7 @@ class Peers(several_devices_nccl.Cut):
             self.assertEqual("cuMemcpyPeerAsync" in found["calls"], is_direct)
 
     def test_stages(self):
-        for where, ranks in ((["--device", "sim:0-1", "--stage", "fc1*=0", "--stage", "fc2*,relu*,fc3*=1"], 2),
-                             (["--device", "sim:0-3", "--stage", "fc1*=0-1", "--stage", "fc2*,relu*,fc3*=2-3", "--sbp", "image=S(0)"], 4)):
+        for where, ranks in STAGES:
             for sim in SCHEDULES:
                 done = self.stages(*where, "--stats", "--repeat", "2", sim=f"devices={ranks},{sim}")
                 self.assertIn("ranks exchange from device to device", done.stderr)

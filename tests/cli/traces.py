@@ -13,6 +13,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import check_cases as base
+from gpu_build import need_simulator
 from schedules import SCHEDULES
 
 NUMBER = (int, float)
@@ -45,12 +46,6 @@ def complaints(document):
         if event.get("ph") == "C" and not all(isinstance(v, NUMBER) for v in event.get("args", {}).values()):
             found.append(f"{number}: args of a counter")
     return found
-
-
-def needs_gpu_kernels(test):
-    facts = json.loads(subprocess.run([base.OPC, "doctor", "--json"], capture_output=True, text=True).stdout)
-    if not facts["device_kernels"] or not next(d["available"] for d in facts["devices"] if d["name"] == "sim"):
-        test.skipTest("this build has no kernels for GPUs (nvcc)")
 
 
 class Traces(unittest.TestCase):
@@ -269,7 +264,7 @@ op { name: "y" output_conf { in: "gram/out_0" } }"""
         return tasks, names, next(e["args"]["name"] for e in events if e["name"] == "process_name" and e["pid"] == 1)
 
     def test_a_gpu(self):
-        needs_gpu_kernels(self)
+        need_simulator()
         graph = os.path.join(base.SOURCE, "tests", "cli", "Inputs", "log.pbtxt")
         self.opc("run", graph, "--input", "x=1,2,3,4,5,6", "--device", "sim", "--no-fuse", "--print", "none", "--trace", "t.json")
         checker = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check_trace.py")
@@ -283,7 +278,7 @@ op { name: "y" output_conf { in: "gram/out_0" } }"""
 
     def test_a_gpu_and_the_cpu(self):
         """A lane for the device's computation, one for the CPU's, and one for copies in each direction."""
-        needs_gpu_kernels(self)
+        need_simulator()
         for sim in SCHEDULES:
             events = self.trace("run", os.path.join(base.DIGITS, "mlp.pbtxt"), "--shape", "image=8,64", "--device", "sim", "--place", "relu1=cpu", "--no-fuse", "--fill", "rand", "--print",
                                 "none", "--repeat", "3", sim=sim)

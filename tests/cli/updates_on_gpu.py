@@ -10,7 +10,7 @@ import unittest
 
 import numpy as np
 
-from gpu_ops import missing
+from gpu_build import need_simulator
 from schedules import SCHEDULES
 
 SOURCE, BIN = os.environ["OPC_SOURCE_DIR"], os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
@@ -77,8 +77,7 @@ class Updates:
 class UpdatesOnGpu(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        if reason := missing():
-            raise unittest.SkipTest(reason)
+        need_simulator()
 
     def setUp(self):
         self.folder = tempfile.mkdtemp()

@@ -12,12 +12,14 @@ import os
 import subprocess
 import sys
 import tempfile
-import unittest
 
 import numpy as np
 
 from registry_cases import DTYPES, FLOATING, TOLERANCE, file_array, from_dtype, instances, load_registry, opc_binary, to_dtype, vector_path
 from statistics_checks import STATISTICS
+
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "cli"))
+from gpu_build import need_simulator  # noqa: E402
 
 # Ops without cases, with the reason.
 WITHOUT_CASES = {
@@ -189,25 +191,13 @@ def check(op, verbose, sim=None):
     return failures, len(ready) - len(failed)
 
 
-def without_simulator():
-    """Why this build cannot run kernels on the simulated GPU; nothing when it can."""
-    facts = json.loads(subprocess.run([opc_binary(), "doctor", "--json"], capture_output=True, text=True).stdout)
-    if not facts["device_kernels"]:
-        return "this build has no kernels for GPUs (nvcc)"
-    if not next(d["available"] for d in facts["devices"] if d["name"] == "sim"):
-        return "this build has no GPU simulator"
-    return None
-
-
 def main(argv):
     verbose = "-v" in argv
     sim = None
     if "--sim" in argv:
         at = argv.index("--sim")
         sim, argv = argv[at + 1], argv[:at] + argv[at + 2 :]
-        missing = without_simulator()
-        if missing:
-            raise unittest.SkipTest(missing)
+        need_simulator()
     names = [a for a in argv if a != "-v"]
     ops = [o for o in load_registry() if not names or o["name"] in names]
     if not ops:

@@ -11,12 +11,11 @@ import re
 import subprocess
 import sys
 import tempfile
-import unittest
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from driver import Graph, compare, without_simulator
+from driver import Graph, compare, need_simulator
 from elementwise_sweep import instance, instances_of
 from registry_cases import DTYPES, FLOATING, from_dtype, load_registry, opc_binary
 
@@ -105,9 +104,7 @@ def kernel_ops(registry, names):
 
 
 def main(names):
-    missing = without_simulator()
-    if missing:
-        raise unittest.SkipTest(missing)
+    need_simulator()
     by_type, ops = {}, list(kernel_ops(load_registry(), names))
     for op in ops:
         on_gpu = dict(op, kernels=[k for k in op["kernels"] if k["device"] == "gpu"])

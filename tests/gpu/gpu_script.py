@@ -1,12 +1,15 @@
 # tests/gpu/run.sh as on a machine with a GPU, with the stand-in as the system's driver: what it writes, and its exit code.
 # SPDX-License-Identifier: Apache-2.0
-import json
 import os
 import subprocess
+import sys
 import tempfile
 import unittest
 
 SOURCE, BUILD = os.environ["OPC_SOURCE_DIR"], os.environ["OPC_BUILD_DIR"]
+sys.path.append(os.path.join(SOURCE, "tests", "cli"))
+from gpu_build import need_simulator  # noqa: E402
+
 OPC = os.path.join(BUILD, "bin", "opc")
 DRIVER = os.path.join(BUILD, "lib", "opc", "gpusim")
 
@@ -24,13 +27,8 @@ def run(*more, sim="", driver=DRIVER):
 
 
 class Script(unittest.TestCase):
-    def needs_kernels(self):
-        facts = json.loads(subprocess.run([OPC, "doctor", "--json"], capture_output=True, text=True).stdout)
-        if not facts["device_kernels"]:
-            self.skipTest("this build has no kernels for GPUs (nvcc)")
-
     def test_page(self):
-        self.needs_kernels()
+        need_simulator()
         done, page = run("--ops", "relu softmax matmul")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(page, r"\| device \| Simulated GPU \(sm_80\)")
@@ -47,14 +45,14 @@ class Script(unittest.TestCase):
 
     def test_a_cell_that_fails(self):
         """The page names it, and the script says so with its exit code."""
-        self.needs_kernels()
+        need_simulator()
         done, page = run("--ops", "relu", sim="drop=softmax_f32:1")  # which has no barrier
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertRegex(page, r"\| softmax \| FAILED \| not run \| not run \|")
         self.assertRegex(page, r"- it: error\[OPC\d+\]")
 
     def test_a_kernel_that_fails(self):
-        self.needs_kernels()
+        need_simulator()
         done, page = run("--ops", "relu", sim="fail=cuLaunchKernel:1:719")
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("Ops that failed: relu", page)

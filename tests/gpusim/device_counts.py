@@ -13,7 +13,7 @@ SOURCE, BUILD = os.environ["OPC_SOURCE_DIR"], os.environ["OPC_BUILD_DIR"]
 sys.path.insert(0, os.path.join(SOURCE, "tools"))
 sys.path.insert(0, os.path.join(SOURCE, "tests", "cli"))
 import bench_device  # noqa: E402
-from gpu_ops import missing  # noqa: E402
+from gpu_build import need_simulator  # noqa: E402
 
 OPC = os.path.join(BUILD, "bin", "opc")
 
@@ -21,8 +21,7 @@ OPC = os.path.join(BUILD, "bin", "opc")
 class Counts(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        if reason := missing():
-            raise unittest.SkipTest(reason)
+        need_simulator()
 
     def of(self, case):
         """With a CUDA graph, and op by op; both execute the same kernels."""

@@ -12,6 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+sys.path.append(os.path.join(os.environ["OPC_SOURCE_DIR"], "tests", "cli"))
+from gpu_build import need_simulator  # noqa: E402
+from schedules import skips  # noqa: E402
+
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 PROGRAM = os.path.join(BIN, "opc_gpusim_exchanges")
 POLICIES = ("late", "eager", "random")
@@ -58,11 +62,7 @@ def report(kind, ranks, **more):
 
 
 def mutants(kind, ranks):
-    for call, count in report(kind, ranks)["stream_calls"].items():
-        function, stream = call.split(":")
-        if function in FUNCTIONS:
-            for n in range(1, count + 1):
-                yield kind, ranks, f"{function}:{n}:{stream}"
+    return ((kind, ranks, mutant) for mutant in skips(report(kind, ranks), FUNCTIONS))
 
 
 def noticed(kind, ranks, mutant):
@@ -88,9 +88,7 @@ def all_mutants():
 class Exchanges(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        doctor = json.loads(subprocess.run([os.path.join(BIN, "opc"), "doctor", "--json"], capture_output=True, text=True).stdout)
-        if not doctor["device_kernels"]:
-            raise unittest.SkipTest("this build has no kernels for GPUs (nvcc)")
+        need_simulator()
 
     def test_every_schedule(self):
         """From device to device, over NCCL's stand-in, and through the CPU's memory alike."""

@@ -13,6 +13,10 @@ import tempfile
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
+sys.path.append(os.path.join(os.environ["OPC_SOURCE_DIR"], "tests", "cli"))
+from gpu_build import need_simulator  # noqa: E402
+from schedules import skips  # noqa: E402
+
 SOURCE, BIN = os.environ["OPC_SOURCE_DIR"], os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 PROGRAM = os.path.join(BIN, "opc_gpusim_plans")
 LISTED = os.path.join(SOURCE, "tests", "gpusim", "redundant_calls.txt")
@@ -60,11 +64,7 @@ def report(plan, steps=3, **more):
 
 def mutants(plan):
     for steps, functions in FUNCTIONS.items():
-        for call, count in report(plan, steps)["stream_calls"].items():
-            function, stream = call.split(":")
-            if function in functions:
-                for n in range(1, count + 1):
-                    yield steps, f"{function}:{n}:{stream}"
+        yield from ((steps, mutant) for mutant in skips(report(plan, steps), functions))
 
 
 def waits(plan):
@@ -148,9 +148,7 @@ def all_mutants():
 class Plans(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        doctor = json.loads(subprocess.run([os.path.join(BIN, "opc"), "doctor", "--json"], capture_output=True, text=True).stdout)
-        if not doctor["device_kernels"]:
-            raise unittest.SkipTest("this build has no kernels for GPUs (nvcc)")
+        need_simulator()
 
     def test_every_schedule(self):
         for plan in ADDED:
