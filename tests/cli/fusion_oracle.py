@@ -1,7 +1,6 @@
 # The regions that opc chooses against the best grouping there is, found by trying all: bytes that move through memory, over random graphs.
 # What may be one group is written down here once more, from docs/code-generation.md.
 # SPDX-License-Identifier: Apache-2.0
-import json
 import random
 import unittest
 
@@ -273,11 +272,7 @@ class Oracle:
         return best[(1 << n) - 1]
 
 
-class FusionOracle(regions.Regions):
-    # What the base class tests is tested by its own entry.
-    for name in [n for n in dir(regions.Regions) if n.startswith("test_")]:
-        locals()[name] = None
-
+class FusionOracle(regions.RegionCase):
     def test_bytes_moved(self):
         self.compare(more=False)
 
@@ -291,7 +286,7 @@ class FusionOracle(regions.Regions):
                 g = random_graph(seed, more)
                 with open(self.path("g.pbtxt"), "w", encoding="utf-8") as f:
                     f.write(g.text())
-                fusion = json.loads(self.opc("show", "g.pbtxt", "--what", "fusion", "--json").stdout)["fusion"]
+                fusion = self.fusion()
                 oracle = Oracle(g)
                 place = {name: i for i, (name, *_) in enumerate(g.nodes)}
                 regions = [sum(1 << place[op] for op in r["ops"]) for r in fusion["regions"]]

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import unittest
 
-from row_regions import RegionCase
+from row_regions import RowCase
 
 SOURCE = pathlib.Path(os.environ["OPC_SOURCE_DIR"])
 MAKE = SOURCE / "docs" / "examples" / "models" / "make_models.py"
@@ -23,7 +23,7 @@ op {{ name: "bench_loss" user_conf {{ op_type_name: "reduce_mean" input {{ key: 
 """
 
 
-class LoneOps(RegionCase):
+class LoneOps(RowCase):
     @classmethod
     def setUpClass(cls):
         with open(SOURCE / "compiler" / "facts" / "FusionReasons.h", encoding="utf-8") as f:

@@ -162,7 +162,9 @@ def attribute(name, attr):
     return f'attr {{ key: "{name}" value {{ {kinds[attr["type"]]}: {str(value).lower()} }} }}'
 
 
-class Regions(unittest.TestCase):
+class RegionCase(unittest.TestCase):
+    """Graphs by the command, in a folder of their own."""
+
     def setUp(self):
         self.folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.folder)
@@ -173,7 +175,7 @@ class Regions(unittest.TestCase):
     def opc(self, *args, code=0, program=OPC, level=None):
         """level: of machine code, for all regions and be they small; a processor without v4 makes v3's."""
         env = {**os.environ, "OPC_CODE_LEVEL": level} if level else None
-        done = subprocess.run([program, *args], capture_output=True, text=True, timeout=120, cwd=self.folder, env=env)
+        done = subprocess.run([program, *args], capture_output=True, text=True, timeout=300, cwd=self.folder, env=env)
         self.assertEqual(done.returncode, code, (args, done.stdout[-2000:], done.stderr[-2000:]))
         return done
 
@@ -191,6 +193,11 @@ class Regions(unittest.TestCase):
         """What a run of g.pbtxt has compiled."""
         return json.loads(self.opc("run", "g.pbtxt", "--inputs", "in.npz", "--print", "none", "--stats", "--json", *args, **more).stdout)["stats"]["codegen"]
 
+    def fusion(self, *args, level=None):
+        return json.loads(self.opc("show", "g.pbtxt", "--what", "fusion", "--json", *args, level=level).stdout)["fusion"]
+
+
+class Regions(RegionCase):
     def test_random_graphs(self):
         joined = 0
         for seed in range(24):

@@ -1,19 +1,17 @@
 # Regions over rows: softmax, normalizations, losses and reductions with the ops around them are one loop, with the bits that they give one
 # after the other; what `opc show --what fusion` says of it.
 # SPDX-License-Identifier: Apache-2.0
-import hashlib
 import json
 import os
 import random
 import shlex
 import shutil
 import subprocess
-import tempfile
 import unittest
 
 import numpy as np
 
-from regions import BINARY, NUMPY, OPC, RUNTIME, UNARY, Graph, attribute, one_nan, values
+from regions import BINARY, NUMPY, RUNTIME, UNARY, Graph, RegionCase, values
 
 SHAPES = [(5, 2), (3, 7), (1, 300), (33, 65), (2, 3, 64), (4, 1000), (2, 5000), (700, 10), (40, 3001)]
 PLUGIN = """#include "opc/RowsKernel.h"
@@ -247,21 +245,8 @@ def random_rows(seed):
     return g
 
 
-class RegionCase(unittest.TestCase):
-    """Graphs by the command, in a folder of their own."""
-
-    def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def opc(self, *args, code=0, program=OPC, level=None):
-        env = {**os.environ, "OPC_CODE_LEVEL": level} if level else None
-        done = subprocess.run([program, *args], capture_output=True, text=True, timeout=300, cwd=self.folder, env=env)
-        self.assertEqual(done.returncode, code, (args, done.stdout[-2000:], done.stderr[-2000:]))
-        return done
+class RowCase(RegionCase):
+    """Without machine code, where nothing else is said."""
 
     def write(self, g, rng, classes=2):
         with open(self.path("g.pbtxt"), "w", encoding="utf-8") as f:
@@ -269,13 +254,8 @@ class RegionCase(unittest.TestCase):
         given = {name: values(rng, shape, dtype) if dtype != "i32" else rng.integers(0, classes, shape, np.int32) for name, (shape, dtype) in g.inputs.items()}
         np.savez(self.path("in.npz"), **given)
 
-    def outputs(self, *args, program=OPC, what="g.pbtxt", level=None):
-        self.opc(*(["run"] if program == OPC else []), what, "--inputs", "in.npz", "--outputs", "out.npz", *args, program=program, level=level)
-        with np.load(self.path("out.npz")) as z:
-            return {k: (z[k].dtype.str, z[k].shape, hashlib.sha256(one_nan(z[k]).tobytes()).hexdigest()) for k in z.files}
-
     def fusion(self, *args, level="none"):
-        return json.loads(self.opc("show", "g.pbtxt", "--what", "fusion", "--json", *args, level=level).stdout)["fusion"]
+        return super().fusion(*args, level=level)
 
     def same_bits(self, levels=("none", "v3", "v4")):
         want = self.outputs("--no-fuse", "-j", "1")
@@ -285,13 +265,24 @@ class RegionCase(unittest.TestCase):
         self.opc("compile", "g.pbtxt", "-o", "g.plan")
         self.assertEqual(self.outputs("-j", "2", program=RUNTIME, what="g.plan"), want)
 
+    def same_in_less_memory(self, g, seed):
+        """The types of the graph's ops, whose regions have the bits of the ops alone and take no more memory."""
+        self.write(g, np.random.default_rng(seed))
+        self.same_bits(("none", "v3", "v4"))
+        memory = []
+        for args in ((), ("--no-fuse",)):
+            self.opc("compile", "g.pbtxt", "-o", "m.plan", *args)
+            memory.append(json.loads(self.opc("show", "m.plan", "--what", "memory", "--json").stdout)["memory"]["activation_bytes"])
+        self.assertLessEqual(memory[0], memory[1])
+        return dict(line.split('"')[1:4:2] for line in g.text().split("\n") if "user_conf" in line)
+
     def reasons(self, g, **more):
         with open(self.path("g.pbtxt"), "w", encoding="utf-8") as f:
             f.write(g.text())
         return {(b["from"], b["to"]): b["reason"] for b in self.fusion(**more)["boundaries"]}
 
 
-class RowRegions(RegionCase):
+class RowRegions(RowCase):
     def test_every_op(self):
         for i, shape in enumerate(SHAPES):
             for dtype in ("f32", "f64", "f16", "bf16"):
@@ -309,15 +300,7 @@ class RowRegions(RegionCase):
         joined = 0
         for seed in range(24):
             with self.subTest(seed=seed):
-                self.write(random_rows(seed), np.random.default_rng(seed))
-                self.same_bits(("none", "v3", "v4"))
-                memory = []
-                for args in ((), ("--no-fuse",)):
-                    self.opc("compile", "g.pbtxt", "-o", "m.plan", *args)
-                    memory.append(json.loads(self.opc("show", "m.plan", "--what", "memory", "--json").stdout)["memory"]["activation_bytes"])
-                self.assertLessEqual(memory[0], memory[1])
-                with open(self.path("g.pbtxt"), encoding="utf-8") as f:
-                    types = dict(line.split('"')[1:4:2] for line in f if "user_conf" in line)
+                types = self.same_in_less_memory(random_rows(seed), seed)
                 elements = {*UNARY, *BINARY}
                 joined += any({types[op] for op in r["ops"]} - elements for r in self.fusion()["regions"])
         self.assertGreater(joined, 15)
