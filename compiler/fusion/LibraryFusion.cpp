@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "LibraryFusion.h"
 #include "AttrBridge.h"
-#include "DeviceRegions.h"
 #include "MutableInputs.h"
 #include "OpcDialect.h"
 #include "Passes.h"
@@ -44,27 +43,25 @@ struct KeepChannelsLastPass : impl::KeepChannelsLastBase<KeepChannelsLastPass> {
 };
 
 struct FormRegionsPass : impl::FormRegionsBase<FormRegionsPass> {
-  explicit FormRegionsPass(DeviceType device = DeviceType::kCPU, bool joins = true,
-                           std::vector<FusionFacts> *facts = nullptr)
-      : device(device), joins(joins), facts(facts) {}
+  explicit FormRegionsPass(const FormRegionsOptions &options = {}, std::vector<FusionFacts> *facts = nullptr)
+      : Base(options), facts(facts) {}
   void runOnOperation() override {
-    if (!joins) return formSingleRegions(getOperation(), registryOf(&getContext()));
+    const Registry &registry = registryOf(&getContext());
+    if (!join) {
+      if (gpu) formSingleRegions(getOperation(), registry);
+      return;
+    }
     FusionFacts made;
-    if (failed(formRegions(getOperation(), registryOf(&getContext()), device, facts ? &made : nullptr)))
-      return signalPassFailure();
+    const DeviceType device = gpu ? DeviceType::kGPU : DeviceType::kCPU;
+    if (failed(formRegions(getOperation(), registry, device, facts ? &made : nullptr))) return signalPassFailure();
     if (facts) facts->push_back(std::move(made));
   }
-  DeviceType device;
-  bool joins;
   std::vector<FusionFacts> *facts;
 };
 
 } // namespace
 
-std::unique_ptr<Pass> createFormRegions(std::vector<FusionFacts> *facts) {
-  return std::make_unique<FormRegionsPass>(DeviceType::kCPU, true, facts);
-}
-std::unique_ptr<Pass> createFormDeviceRegions(bool joins, std::vector<FusionFacts> *facts) {
-  return std::make_unique<FormRegionsPass>(DeviceType::kGPU, joins, facts);
+std::unique_ptr<Pass> createFormRegions(const FormRegionsOptions &options, std::vector<FusionFacts> *facts) {
+  return std::make_unique<FormRegionsPass>(options, facts);
 }
 } // namespace opc

@@ -41,6 +41,6 @@ std::unique_ptr<mlir::Pass> createSplitRanks(const MeshRequest &request);
 std::unique_ptr<mlir::Pass> createCutBatches(std::shared_ptr<const GraphTexts> texts,
                                              std::vector<FusionFacts::Parts> *facts);
 /// Adds an entry to `facts` for each graph that it is run over.
-std::unique_ptr<mlir::Pass> createFormRegions(std::vector<FusionFacts> *facts);
+std::unique_ptr<mlir::Pass> createFormRegions(const FormRegionsOptions &options, std::vector<FusionFacts> *facts);
 
 } // namespace opc

@@ -233,7 +233,14 @@ def FormRegions : GraphPass<"opc-form-regions"> {
     normalizations, losses, reductions of the last axes) with both. No op is computed twice; ops are not joined where a
     tensor would live longer for it, where another rank or this one would wait, or where the loop would read and write
     more than 16 tensors. What others read, and outputs, are results of the region.
+
+    In a graph for a GPU ops that go element by element there are joined, and none that is placed on the CPU; an op
+    without a kernel there for which code can be generated becomes a region, be it alone.
   }];
+  let options = [
+    Option<"gpu", "gpu", "bool", /*default=*/"false", "The graph is for a GPU">,
+    Option<"join", "join", "bool", /*default=*/"true", "Join ops; else regions are what needs generated code alone">
+  ];
 }
 
 def AssignDevices : GraphPass<"opc-assign-devices"> {

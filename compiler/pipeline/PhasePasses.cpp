@@ -3,7 +3,6 @@
 #include "PhasePasses.h"
 
 #include "ControlGraphs.h"
-#include "DeviceRegions.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -56,7 +55,7 @@ void populatePhase(Phase phase, OpPassManager &passes, const CompileOptions &opt
     // What lies inside of a region has no size of its own, and would need one at every size of a range.
     const bool isFixed = options.sizes.empty();
     if (options.deviceType() != DeviceType::kCPU) { // libraries are the CPU's
-      if (isFixed) passes.addPass(createFormDeviceRegions(options.fuse && options.regions, found));
+      if (isFixed) passes.addPass(createFormRegions({/*gpu=*/true, options.fuse && options.regions}, found));
       return;
     }
     if (!options.fuse) return;
@@ -65,7 +64,7 @@ void populatePhase(Phase phase, OpPassManager &passes, const CompileOptions &opt
     if (options.regions) passes.addPass(createKeepChannelsLast());
     if (options.regions && isFixed && !options.mesh)
       passes.addPass(createCutBatches(controlTexts(options), facts ? &facts->batchParts : nullptr));
-    if (options.regions && isFixed) passes.addPass(createFormRegions(found));
+    if (options.regions && isFixed) passes.addPass(createFormRegions({}, found));
     return;
   }
   case Phase::kSchedule:

@@ -1,5 +1,6 @@
 // Two writes of one variable in no order: there is none in which ops could be joined.
 // RUN: opc-opt %s --opc-form-regions --verify-diagnostics
+// RUN: opc-opt %s --opc-form-regions="gpu=true" --verify-diagnostics
 
 func.func @two_writes() {
   // expected-note @+1 {{operand: ref: w/out  f32[2]  (variable)}}
