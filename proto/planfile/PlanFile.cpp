@@ -66,6 +66,10 @@ uint64_t planChecksum(std::string_view bytes) {
 }
 
 namespace {
+/// What each version has first.
+constexpr const char *kCameWith[kPlanVersion + 1] = {
+    "", "tasks", "regions", "values of variables", "machine code", "graphs of tasks", "batches in parts"};
+
 uint32_t versionOf(const plan::Plan &plan) {
   uint32_t version = 1;
   for (const plan::Interface::Variable &v : plan.interface().variable())
@@ -74,6 +78,7 @@ uint32_t versionOf(const plan::Plan &plan) {
     if (t.region()) version = std::max(version, 2U);
     if (t.native_size() > 0) version = std::max(version, 4U);
     if (t.graph_size() > 0) version = std::max(version, t.op_type() == "batch_parts" ? 6U : 5U);
+    for (const plan::Plan &graph : t.graph()) version = std::max(version, versionOf(graph));
   }
   if (plan.native_size() > 0) version = std::max(version, 4U);
   for (const plan::Plan &part : plan.part()) version = std::max(version, versionOf(part));
@@ -145,11 +150,7 @@ Status decodePlan(std::string_view bytes, plan::Plan *plan) {
   if (const uint32_t needed = versionOf(*plan); needed > version)
     return invalid("OPC0804",
                    "the plan is damaged: it says format version " + std::to_string(version) + " and has " +
-                       (needed == 2   ? "regions"
-                        : needed == 3 ? "values of variables"
-                        : needed == 4 ? "machine code"
-                                      : "graphs of tasks") +
-                       ", which came with version " + std::to_string(needed),
+                       kCameWith[needed] + ", which came with version " + std::to_string(needed),
                    "compile the graph again");
   OPC_RETURN_IF_ERROR(checkPlanGraphs(*plan));
   OPC_RETURN_IF_ERROR(checkNativeCode(*plan));
