@@ -17,9 +17,12 @@
 #include "PlanAgreement.h"
 #include "PlanFile.h"
 #include "PlanGraphs.h"
+#include "PrintableText.h"
 #include "TextParts.h"
 #include "Watchdog.h"
 #include "cpu/CpuDevice.h"
+
+#include "opc/Version.h"
 
 #include <google/protobuf/arena.h>
 
@@ -85,6 +88,7 @@ struct Session::Impl : runtime::LocalRanks {
         .withHelp(didYouMeanAmong(name, namesOf(ports), std::string("it has no ") + what + "s"));
   }
 
+  static Result<Session> load(plan::Plan *decoded, const Registry &registry, const SessionOptions &options);
   /// fork() copies no threads but the caller's: in the child the session's kernels would wait for the others forever.
   Status checkProcess() const {
     if (forks == runtime::forkCount() || !hasThreads) return Status::ok();
@@ -367,6 +371,22 @@ Session::~Session() {
   if (impl_ && !impl_->checkProcess().isOk()) (void)impl_.release();
 }
 
+/// What refuses a plan. Where another version of opc has written it, its ops, kernels and code need not be those that
+/// are here: the way out is to compile its graph, and nothing is damaged.
+static Status refusal(const plan::Plan &plan, const Status &status) {
+  constexpr std::string_view kWriter = "opc ";
+  const std::string_view producer = plan.producer();
+  const bool isUnfit = status.code() == StatusCode::kInvalidGraph || status.id() == runtime::kUnfitCode;
+  if (!isUnfit || producer.substr(0, kWriter.size()) != kWriter ||
+      producer.substr(kWriter.size()) == OPC_VERSION_STRING)
+    return status;
+  Status refused(StatusCode::kUnsupported, "OPC0802",
+                 "the plan is of opc version " + printableName(producer.substr(kWriter.size())) +
+                     " and does not fit this one, version " OPC_VERSION_STRING " (" + status.id() + ": " +
+                     status.message() + "): compile its graph again with `opc compile GRAPH -o PLAN`");
+  return status.context().empty() ? refused : std::move(refused).withContext(status.context());
+}
+
 /// Before anything is read of the plan.
 static Status checkStart(std::string_view planBytes, const SessionOptions &options) {
   OPC_RETURN_IF_ERROR(checkCodeLevel());
@@ -413,6 +433,12 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
   google::protobuf::Arena messages; // one block for all of the plan's messages: a third of the loading time
   auto *plan = google::protobuf::Arena::CreateMessage<plan::Plan>(&messages);
   OPC_RETURN_IF_ERROR(decodePlan(planBytes, plan));
+  Result<Session> session = Impl::load(plan, registry, options);
+  if (!session) return refusal(*plan, session.status());
+  return session;
+}
+
+Result<Session> Session::Impl::load(plan::Plan *plan, const Registry &registry, const SessionOptions &options) {
   const plan::Plan sizes = runtime::FreeSizes::takeOut(plan);
   constexpr int64_t kMostThreads = 1024; // a file must not be able to start any number of them
   int64_t ranks = options.communicator ? options.communicator->size() : options.ranks;

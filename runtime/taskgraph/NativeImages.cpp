@@ -14,7 +14,7 @@ constexpr char kWayOut[] = "compile the graph again with `opc compile --native`,
                            "its machine code: it is interpreted then, with the same bits";
 
 Status unfit(std::string message) {
-  return Status(StatusCode::kUnsupported, "OPC0825", std::move(message)).withHelp(kWayOut);
+  return Status(StatusCode::kUnsupported, kUnfitCode, std::move(message)).withHelp(kWayOut);
 }
 
 /// The best that runs here; null where none does.

@@ -12,6 +12,9 @@
 
 namespace opc::runtime {
 
+/// The error of code that is not that of the plan's regions here.
+constexpr char kUnfitCode[] = "OPC0825";
+
 CodeLevel levelOf(const plan::NativeCode::Image &image);
 
 /// Gives regions the plan's code, and those without any to whoever compiles in this process. Nothing of it is mapped

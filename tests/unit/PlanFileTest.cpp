@@ -3,6 +3,8 @@
 #include "PlanBuilder.h"
 #include "Session.h"
 
+#include "opc/Version.h"
+
 #include <catch2/catch.hpp>
 
 #include <random>
@@ -36,6 +38,37 @@ TEST_CASE("equal plans are equal bytes and come back", "[plan]") {
   Result<plan::Plan> p = decodePlan(bytes);
   REQUIRE(p.isOk());
   CHECK(p->task(1).name() == "second");
+}
+
+TEST_CASE("a plan has the version of what lies in the graphs of its tasks", "[plan]") {
+  plan::Plan plan;
+  plan.add_task()->set_op_type("if");
+  plan::Task &inner = *plan.mutable_task(0)->add_graph()->add_task();
+  inner.set_op_type("batch_parts");
+  inner.add_graph();
+  std::string bytes = encodePlan(plan);
+  CHECK(bytes[8] == 6);
+  bytes[8] = 5;
+  const Status s = decodePlan(bytes).status();
+  CHECK(s.id() == "OPC0804");
+  CHECK(s.message().find("version 5 and has batches in parts, which came with version 6") != std::string::npos);
+}
+
+TEST_CASE("a plan that does not fit is told by its writer's version", "[plan]") {
+  PlanBuilder b = small();
+  b.plan.mutable_task(0)->set_op_type("no_such_op");
+  auto refused = [&](const char *producer) {
+    b.plan.set_producer(producer);
+    return Session::load(b.encode(), registry()).status();
+  };
+  for (const char *ours : {"opc " OPC_VERSION_STRING, "test", ""}) CHECK(refused(ours).id() == "OPC0201");
+  const Status s = refused("opc 0.0.9\n");
+  CHECK(s.id() == "OPC0802");
+  CHECK(s.code() == StatusCode::kUnsupported);
+  for (const char *part : {"0.0.9\\n", "version " OPC_VERSION_STRING, "no_such_op", "`opc compile GRAPH -o PLAN`"}) {
+    INFO(part << " in " << s.message());
+    CHECK(s.message().find(part) != std::string::npos);
+  }
 }
 
 TEST_CASE("every truncation and every flipped byte of a plan is refused", "[plan]") {
