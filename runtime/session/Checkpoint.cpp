@@ -1,9 +1,11 @@
 // Saving and loading of checkpoints.
 // SPDX-License-Identifier: Apache-2.0
 #include "Checkpoint.h"
+#include "PrintableText.h"
 
 #include "opc/Convert.h"
 #include "opc/Dispatch.h"
+#include "opc/Version.h"
 
 #include <charconv>
 #include <cmath>
@@ -99,8 +101,14 @@ Result<TrainingState> loadCheckpoint(const std::string &path, Session &session) 
   TrainingState state;
   state.notes = archive->metadata();
   auto format = state.notes.find(kFormatKey);
-  if (format == state.notes.end() || format->second != kFormat)
+  if (format == state.notes.end())
     return Status(StatusCode::kUsage, "OPC0711", path + " holds tensors but is not a checkpoint of a training run")
+        .withHelp("start from its values with --weights " + path);
+  if (format->second != kFormat)
+    return Status(StatusCode::kUsage, "OPC0711",
+                  path + " has the format '" + printableName(format->second) +
+                      "', and this opc (" OPC_VERSION_STRING ") goes on from checkpoints of the format '" + kFormat +
+                      "'")
         .withHelp("start from its values with --weights " + path);
   if (!number(state.notes, "step", &state.step) || !number(state.notes, "epoch", &state.epoch) ||
       !number(state.notes, "seed", &state.seed) || state.step < 0)
