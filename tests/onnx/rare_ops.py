@@ -210,7 +210,7 @@ class DeformConv(Case):
         for words, k, a, more in (("its offsets", 2, uniform(2, 36, 6, 4), {}), ("its offsets", 2, uniform(2, 18, 6, 5), {}), ("its weight", 1, uniform(6, 4, 3, 3), {}),
                                   ("its mask", 4, uniform(2, 9, 6, 5), {}), ("its biases", 3, uniform(5), {}), ("must divide the channels", 0, good[0], {"offset_group": 3}),
                                   ("must divide the channels", 0, good[0], {"group": 0}), ("must divide the channels", 0, good[0], {"group": -1}),
-                                  ("a kernel, stride, dilation or pad that cannot be", 0, good[0], {"strides": [0, 1]}), ("its attributes are not for 2 dimensions", 0, good[0], {"pads": [1, 1]})):
+                                  ("attribute 'strides' has 0, and must be from 1", 0, good[0], {"strides": [0, 1]}), ("its attributes are not for 2 dimensions", 0, good[0], {"pads": [1, 1]})):
             with self.subTest(words):
                 self.refused(INVALID, words, "DeformConv", [a if j == k else x for j, x in enumerate(good)], opset=22, **{**attributes, **more})
         self.refused(UNSUPPORTED, "opc moves taps of 2", "DeformConv", [uniform(1, 2, 4, 4, 4), uniform(2, 2, 1, 1, 1), uniform(1, 3, 4, 4, 4)], opset=22)
@@ -282,7 +282,7 @@ class Folds(Case):
         x = uniform(1, 6, 5)
         for how, words, size, block in ((INVALID, "columns [n, channels * 3, 5] are wanted", (7,), (3,)), (INVALID, "columns [n, channels * 4, 4]", (7,), (4,)),
                                         (UNSUPPORTED, "opc folds up to 3", (2, 2, 2, 2), (1, 1, 1, 1)), (INVALID, "a side of -1", (-1,), (3,)),
-                                        (INVALID, "a kernel, stride, dilation or pad that cannot be", (7,), (0,)), (INVALID, "its attributes are not for", (7,), (2, 2)),
+                                        (INVALID, "the shape of its kernel has 0, and must be from 1", (7,), (0,)), (INVALID, "its attributes are not for", (7,), (2, 2)),
                                         (INVALID, "a side of 1099511627776", (1 << 40,), (3,))):
             with self.subTest(words):
                 given = x if "3, 5" not in words else uniform(1, 7, 5)
