@@ -408,7 +408,8 @@ static Status checkFits(const plan::Plan &plan, const JobPlan &job, const std::v
     int64_t count = 1;
     if (task.op_type() == kPartsType)
       for (const plan::Attribute &a : task.attr())
-        if (a.name() == "parts") count = runtime::graphsOfParts(std::max<int64_t>(a.value().at_int64(), 1), threads);
+        if (a.name() == runtime::kPartsAttr)
+          count = runtime::graphsOfParts(std::max<int64_t>(a.value().at_int64(), 1), threads);
     hasManyGraphs |= count > 1;
     for (const plan::Plan &graph : task.graph()) {
       uint64_t bytes = graphArenaBytes(graph);

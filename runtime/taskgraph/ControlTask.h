@@ -26,6 +26,8 @@ public:
 Result<std::shared_ptr<const user_op::KernelDef>> controlKernel(const plan::Task &task, const OpInstance &op,
                                                                 const Registry &registry);
 
+/// The attribute of a `batch_parts` that says how many parts there are.
+constexpr char kPartsAttr[] = "parts";
 /// How many graphs a `batch_parts` has, each with memory of its own: one for each thread, or one for all where the
 /// parts would leave threads idle for more than a quarter of the time.
 int64_t graphsOfParts(int64_t parts, int threads);
