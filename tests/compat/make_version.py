@@ -49,6 +49,17 @@ def run(*command, **more):
     return done.stdout
 
 
+def make_plugin(opc, folder):
+    """twice.so, of the SDK that the build has."""
+    cxx = os.environ.get("OPC_PLUGIN_CXX", "g++")
+    flags = shlex.split(run(opc, "sdk", "--cflags"))
+    # No rpath: the library of whoever loads it.
+    link = [f for f in shlex.split(run(opc, "sdk", "--ldflags")) if "-rpath" not in f]
+    small = ["-Os", "-s", "-ffunction-sections", "-fdata-sections", "-fvisibility=hidden", "-fvisibility-inlines-hidden",
+             "-Wl,--gc-sections,-z,noseparate-code,-z,norelro", f"-ffile-prefix-map={HERE}/="]
+    run(cxx, "-shared", "-fPIC", *small, *flags, HERE / "twice.cpp", "-o", folder / "twice.so", *link)
+
+
 def main():
     arguments = [a for a in sys.argv[1:] if a != "--renew"]
     if len(arguments) != 1:
@@ -78,14 +89,7 @@ def main():
     run(opc, "run", "train.pbtxt", *feed, "--epochs", "4", "--save", "whole.safetensors", *common, cwd=folder)
 
     (folder / "plugin.pbtxt").write_text(PLUGIN_GRAPH)
-    cxx = os.environ.get("OPC_PLUGIN_CXX", "g++")
-    flags = shlex.split(run(opc, "sdk", "--cflags"))
-    # No rpath: the library of whoever loads it.
-    link = [f for f in shlex.split(run(opc, "sdk", "--ldflags")) if "-rpath" not in f]
-    small = ["-Os", "-s", "-ffunction-sections", "-fdata-sections", "-fvisibility=hidden", "-fvisibility-inlines-hidden",
-             "-Wl,--gc-sections,-z,noseparate-code,-z,norelro", f"-ffile-prefix-map={HERE}/="]
-    run(cxx, "-shared", "-fPIC", *small,
-        *flags, HERE / "twice.cpp", "-o", folder / "twice.so", *link)
+    make_plugin(opc, folder)
     header = (folder / "graph.plan").read_bytes()[8:12]
     facts = {"version": version["version"], "plan_format": int.from_bytes(header, "little"), "sdk_api": version["sdk_api"]}
     (folder / "version.json").write_text(json.dumps(facts, indent=1) + "\n")
