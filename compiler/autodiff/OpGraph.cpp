@@ -80,6 +80,8 @@ void joinTwins(OpGraphs *graphs) {
     ir::UserOp loop = twin.loop, keeping = twin.keeping;
     for (auto [from, to] : llvm::zip(loop.getOuts(), keeping.getOuts())) from.replaceAllUsesWith(to); // there are more
     keeping->setLoc(loop.getLoc());
+    keeping->removeAttr(ir::kGradientOfAttr);
+    if (Attribute of = loop->getAttr(ir::kGradientOfAttr)) keeping->setAttr(ir::kGradientOfAttr, of);
   }
   for (Operation *op : joined) op->erase();
   graphs->twins.clear();

@@ -161,6 +161,7 @@ private:
         before->setAttr(ir::kOrderedAttr, builder.getUnitAttr());
       }
     clone.setRole(ir::Role::kBackward);
+    clone->removeAttr(ir::kGradientOfAttr); // it computes what the op does
     clone->setLoc(ir::renamed(op->getLoc(), ir::opName(op) + "_recompute"));
     clones_[op] = clone;
     isClone_.insert(clone);

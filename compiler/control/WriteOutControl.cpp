@@ -52,7 +52,7 @@ public:
     parts.file = here.file, parts.line = here.line,
     parts.column = here.column; // no line of the text is one of the file
     parts.endLine = here.endLine, parts.endColumn = here.endColumn;
-    if (!gradientOrigin(op_).empty()) parts.conf = here.conf; // whose gradient it is part of
+    if (Attribute of = op_->getAttr(ir::kGradientOfAttr)) made->setAttr(ir::kGradientOfAttr, of);
     made->setLoc(ir::makeLocation(op_.getContext(), parts));
     return made.getOuts().empty() ? Value() : Value(made.getOuts()[0]);
   }

@@ -46,6 +46,8 @@ private:
     if (!l.pythonLoc.empty()) conf->set_loc(l.pythonLoc);
     if (const ir::Role role = ir::roleOf(&op); role != ir::Role::kForward)
       conf->set_calculation_pass_name(passName(role).str());
+    if (auto origin = op.getAttrOfType<StringAttr>(ir::kGradientOfAttr))
+      conf->set_pass_tag(tagOfOrigin(origin.getValue()));
     addControls(&op, conf);
     if (auto in = dyn_cast<ir::InputOp>(&op)) {
       input(in, conf->mutable_input_conf());

@@ -41,7 +41,8 @@ void fuse(LoopGraph *g, const std::vector<uint32_t> &members) {
   b.setInsertionPointToEnd(&body);
   for (uint32_t m : members) {
     Operation *copy = b.clone(*g->ops[m], values);
-    for (NamedAttribute a : llvm::to_vector(copy->getDiscardableAttrs())) copy->removeAttr(a.getName());
+    for (NamedAttribute a : llvm::to_vector(copy->getDiscardableAttrs()))
+      if (a.getName() != ir::kGradientOfAttr) copy->removeAttr(a.getName());
   }
   SmallVector<Value> results;
   for (Value v : out) results.push_back(values.lookup(v));

@@ -296,11 +296,15 @@ private:
         role = *known;
         rest.clear_calculation_pass_name();
       }
+    std::string origin;
+    if (role == ir::Role::kBackward) origin = originOfTag(rest.pass_tag()).str();
+    if (!origin.empty()) rest.clear_pass_tag();
     SmallVector<Value> operands;
     for (size_t k = 0; k < node.reads.size(); ++k) operands.push_back(operand(i, k));
     SmallVector<Type> types(node.makes.size(), ir::UnresolvedType::get(ctx_));
     ir::UserOp op =
         ir::UserOpBuilder(builder_, node.user, operands, types).role(role).make(location(i, std::move(rest)));
+    if (!origin.empty()) op->setAttr(ir::kGradientOfAttr, builder_.getStringAttr(origin));
     if (node.isOnCpu && graph_.options.isForGpu)
       op.setDeviceAttr(ir::DeviceAttr::get(ctx_, builder_.getStringAttr(DeviceTag(DeviceType::kCPU)), 0));
     if (node.isOrdered) op->setAttr(ir::kOrderedAttr, builder_.getUnitAttr());

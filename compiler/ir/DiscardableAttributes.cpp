@@ -85,6 +85,11 @@ std::string isShardings(Operation *op, Attribute a) {
       return "has the rank of the tensor, " + std::to_string(tensor.getRank());
   return "";
 }
+std::string isGradientOf(Operation *op, Attribute a) {
+  if (!isa<ConstantOp>(op) && roleOf(op) != Role::kBackward) return "stands at an opc.user_op of the role backward";
+  auto name = dyn_cast<StringAttr>(a);
+  return name && !name.getValue().empty() ? "" : "is the name of an op";
+}
 std::string isOrder(Operation *op, Attribute a) {
   return isa<BoxingOp>(op) ? isInteger(a, 64, 0) : "stands at an opc.boxing";
 }
@@ -119,6 +124,7 @@ const std::pair<StringRef, Check> kKnown[] = {
     {kCopiesAttr, isCopies},
     {kTransfersAttr, isTransfers},
     {kHintsAttr, isHints},
+    {kGradientOfAttr, isGradientOf},
     {kLocalAttr, isMark},
     {kOrderAttr, isOrder},
     {kLagAttr, isLag},

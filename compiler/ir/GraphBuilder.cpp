@@ -6,69 +6,9 @@
 #include "Locations.h"
 #include "UserOpBuilder.h"
 
-#include "llvm/ADT/StringExtras.h"
-
 using namespace mlir;
 
 namespace opc {
-namespace {
-
-// Of an OperatorConf in protobuf's text form.
-constexpr StringRef kTag = "pass_tag: \"gradient_of:";
-constexpr unsigned kOctal = 3; // digits of an escaped byte
-
-std::string escaped(StringRef name) {
-  std::string text;
-  for (const char c : name) {
-    if (llvm::isPrint(c) && c != '"' && c != '\\') {
-      text += c;
-      continue;
-    }
-    text += '\\';
-    for (unsigned digit = kOctal; digit-- > 0;)
-      text += static_cast<char>('0' + (static_cast<unsigned char>(c) >> (3 * digit) & 7U));
-  }
-  return text;
-}
-
-/// Up to the quotation mark that ends it.
-std::string unescaped(StringRef text) {
-  std::string name;
-  while (!text.empty() && text[0] != '"') {
-    if (unsigned byte = 0; text.consume_front("\\")) {
-      const size_t digits = std::min<size_t>(text.find_first_not_of("01234567"), kOctal);
-      if (!text.take_front(digits).getAsInteger(8, byte)) {
-        name += static_cast<char>(byte);
-        text = text.drop_front(digits);
-        continue;
-      }
-      static constexpr StringRef kLetters = "ntr", kMeant = "\n\t\r";
-      const size_t letter = text.empty() ? StringRef::npos : kLetters.find(text[0]);
-      name += letter == StringRef::npos ? text.take_front(1) : kMeant.substr(letter, 1);
-    } else {
-      name += text[0];
-    }
-    text = text.drop_front(1);
-  }
-  return name;
-}
-
-/// The place of an op that is made for another one, which a backward op names.
-Location placeFor(Operation *origin, const std::string &name, ir::Role role) {
-  const Location place = ir::renamed(origin->getLoc(), name);
-  if (role != ir::Role::kBackward || !isa<ir::UserOp>(origin)) return place;
-  ir::OpLocation parts = ir::readLocation(place);
-  parts.conf = (kTag + escaped(ir::opName(origin)) + "\"").str();
-  return ir::makeLocation(origin->getContext(), parts);
-}
-
-} // namespace
-
-std::string gradientOrigin(Operation *op) {
-  const std::string conf = ir::readLocation(op->getLoc()).conf;
-  const size_t at = StringRef(conf).find(kTag);
-  return at == StringRef::npos ? "" : unescaped(StringRef(conf).drop_front(at + kTag.size()));
-}
 
 user_op::ArgBinding bindTensor(const std::string &arg, const std::string &tensor) { return {arg, {tensor}}; }
 
@@ -143,7 +83,10 @@ Status GraphBuilder::addOp(user_op::OpConf *conf, Operation *origin, ir::UserOp 
   for (const user_op::TensorDesc &d : instance.outputDescs()) types.push_back(ir::tensorType(module_.getContext(), d));
   ir::UserOp op = ir::UserOpBuilder(builder_, *conf, operands, types)
                       .role(role)
-                      .make(origin ? placeFor(origin, conf->name, role) : named(conf->name));
+                      .make(origin ? ir::renamed(origin->getLoc(), conf->name) : named(conf->name));
+  if (role == ir::Role::kBackward && isa_and_nonnull<ir::UserOp>(origin))
+    if (const std::string name = ir::opName(origin); !name.empty())
+      op->setAttr(ir::kGradientOfAttr, builder_.getStringAttr(name));
   know(op);
   if (made) *made = op;
   return Status::ok();

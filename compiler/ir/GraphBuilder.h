@@ -26,7 +26,8 @@ public:
   std::string nameOf(mlir::Value v) const;
 
   /// Adds a user op. Its name is made unique; output tensors follow it. Operands are looked up by tensor name. The
-  /// location is that of `origin` (null: none) under the new name. `conf` comes back completed.
+  /// location is that of `origin` (null: none) under the new name, and a backward op's `opc.gradient_of` names it.
+  /// `conf` comes back completed.
   Status addOp(user_op::OpConf *conf, mlir::Operation *origin, ir::UserOp *made = nullptr);
   /// The same for one output, which is returned.
   Result<mlir::Value> add(user_op::OpConf conf, mlir::Operation *origin);
@@ -54,10 +55,6 @@ private:
   std::unordered_set<std::string> names_;
   std::unordered_map<std::string, mlir::Value> tensors_;
 };
-
-/// The op of whose gradient an op is part: what addOp() has kept of its origin, in the op's place and so in the graph's
-/// file (OperatorConf.pass_tag); "" when that is not known.
-std::string gradientOrigin(mlir::Operation *op);
 
 /// An argument with its tensors.
 user_op::ArgBinding bindTensor(const std::string &arg, const std::string &tensor);

@@ -67,6 +67,8 @@ constexpr llvm::StringLiteral kTransfersAttr = "opc.transfers";
 /// On an op: the #opc.state that the graph file asks for each operand, then each result. A unit stands for none, a
 /// string for a text that is no state.
 constexpr llvm::StringLiteral kHintsAttr = "opc.hints";
+/// On an op of the backward pass, and the constant that it has become: the name of the op of whose gradient it is part.
+constexpr llvm::StringLiteral kGradientOfAttr = "opc.gradient_of";
 /// On an op of a composite: its parts are no pieces of a whole by the op's own signatures (maxima of pieces); each rank
 /// runs it on what it has.
 constexpr llvm::StringLiteral kLocalAttr = "opc.local";

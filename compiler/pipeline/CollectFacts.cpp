@@ -5,7 +5,6 @@
 #include "DeviceCode.h"
 #include "DiagnosticHandler.h"
 #include "Graph.h"
-#include "GraphBuilder.h"
 #include "Locations.h"
 #include "OpCost.h"
 #include "OpcDialect.h"
@@ -71,7 +70,7 @@ GraphOp opFact(ir::UserOp op) {
   g.range = rangeOf(l);
   g.loc = l.pythonLoc;
   g.role = ir::stringifyRole(op.getRole()).str();
-  if (op.getRole() == ir::Role::kBackward) g.gradientOf = gradientOrigin(op);
+  if (auto of = op->getAttrOfType<StringAttr>(ir::kGradientOfAttr)) g.gradientOf = of.str();
   if (auto device = op.getDeviceAttr())
     g.device = device.getKind().getValue().str() + ":" + std::to_string(device.getIndex());
   return g;

@@ -154,6 +154,13 @@ void takeSizes(const GraphFile &file, CompileOptions *to) {
   }
 }
 
+/// A copy without the names of other ops at its ops: they are places, too.
+OwningOpRef<ModuleOp> withoutOrigins(ModuleOp graph) {
+  OwningOpRef<ModuleOp> copy = graph.clone();
+  copy->walk([](Operation *op) { op->removeAttr(ir::kGradientOfAttr); });
+  return copy;
+}
+
 } // namespace
 
 struct Pipeline::Impl {
@@ -257,16 +264,15 @@ struct Pipeline::Impl {
       flags.enableDebugInfo(true, /*prettyForm=*/true);
       flags.elideLargeElementsAttrs(64);
     }
-    // From the ranks' graphs on it is these that change.
-    if (ranks.parts.empty() || done <= static_cast<int>(Phase::kBoxing)) {
-      (*module)->print(os, flags);
+    const auto print = [&](ModuleOp graph) {
+      places ? graph->print(os, flags) : withoutOrigins(graph)->print(os, flags);
       os << "\n";
-    } else {
-      for (auto &part : ranks.parts) {
-        (*part)->print(os, flags);
-        os << "\n";
-      }
-    }
+    };
+    // From the ranks' graphs on it is these that change.
+    if (ranks.parts.empty() || done <= static_cast<int>(Phase::kBoxing))
+      print(*module);
+    else
+      for (auto &part : ranks.parts) print(*part);
     return s;
   }
 

@@ -67,6 +67,7 @@ size_t foldConstants(ModuleOp module, const Registry &registry, const FoldLimits
     OpBuilder b(op);
     for (auto [value, result] : llvm::zip(*values, op.getOuts())) {
       auto constant = ir::ConstantOp::create(b, op.getLoc(), result.getType(), value);
+      if (Attribute of = op->getAttr(ir::kGradientOfAttr)) constant->setAttr(ir::kGradientOfAttr, of);
       result.replaceAllUsesWith(constant.getOut());
     }
     dead.push_back(op);

@@ -49,19 +49,24 @@ size_t eliminateDeadOps(ModuleOp module) {
   return count;
 }
 
-/// Equal ops of different roles are one op, and that is of the role of the first.
+/// Equal ops of different roles are one op, and that is of the role of the first; so with what they are gradients of.
 void mergeEqualOps(ModuleOp module) {
-  llvm::DenseMap<Operation *, ir::Role> roles;
+  llvm::DenseMap<Operation *, std::pair<ir::Role, Attribute>> roles;
   module.walk([&](Operation *op) {
-    if (ir::roleOf(op) == ir::Role::kForward) return;
-    roles[op] = ir::roleOf(op);
+    const Attribute origin = op->getAttr(ir::kGradientOfAttr);
+    if (ir::roleOf(op) == ir::Role::kForward && !origin) return;
+    roles[op] = {ir::roleOf(op), origin};
     ir::setRole(op, ir::Role::kForward);
+    op->removeAttr(ir::kGradientOfAttr);
   });
   IRRewriter rewriter(module.getContext());
   DominanceInfo dominance(module);
   for (auto func : module.getOps<func::FuncOp>()) eliminateCommonSubExpressions(rewriter, dominance, func);
   module.walk([&](Operation *op) {
-    if (auto it = roles.find(op); it != roles.end()) ir::setRole(op, it->second);
+    auto it = roles.find(op);
+    if (it == roles.end()) return;
+    ir::setRole(op, it->second.first);
+    if (it->second.second) op->setAttr(ir::kGradientOfAttr, it->second.second);
   });
 }
 

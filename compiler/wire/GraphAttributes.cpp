@@ -72,4 +72,9 @@ StringRef passName(ir::Role role) {
   return llvm::find_if(kPasses, [&](const auto &p) { return p.first == role; })->second;
 }
 
+static constexpr StringRef kOriginTag = "gradient_of:";
+
+std::string tagOfOrigin(StringRef op) { return (kOriginTag + op).str(); }
+StringRef originOfTag(StringRef passTag) { return passTag.consume_front(kOriginTag) ? passTag : StringRef(); }
+
 } // namespace opc

@@ -16,4 +16,8 @@ void toProto(ir::InitializerAttr initializer, graph::InitializerConf *conf);
 std::optional<ir::Role> roleOfPass(llvm::StringRef passName);
 llvm::StringRef passName(ir::Role role);
 
+/// "gradient_of:fc1" (OperatorConf.pass_tag) of the op fc1, and back; "" for a tag that says no such thing.
+std::string tagOfOrigin(llvm::StringRef op);
+llvm::StringRef originOfTag(llvm::StringRef passTag);
+
 } // namespace opc

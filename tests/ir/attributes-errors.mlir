@@ -85,3 +85,27 @@ func.func @graph() {
 // -----
 // CHECK: the attribute "opc.ranks" is a rising list of ranks at a module
 module attributes {opc.ranks = array<i32: 1, 0>} {}
+
+// -----
+// CHECK: the attribute "opc.gradient_of" stands at an opc.user_op of the role backward
+func.func @graph() {
+  %x = opc.input "x" : tensor<2xf32>
+  %0 = opc.user_op "relu"(x: %x) -> (y) attributes {opc.gradient_of = "f"} : (tensor<2xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+// CHECK: the attribute "opc.gradient_of" is the name of an op; it is ""
+func.func @graph() {
+  %x = opc.input "x" : tensor<2xf32>
+  %0 = opc.user_op "relu"(x: %x) -> (y) role backward attributes {opc.gradient_of = ""} : (tensor<2xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+// CHECK: the attribute "opc.gradient_of" is the name of an op; it is 3 : i64
+func.func @graph() {
+  %x = opc.input "x" : tensor<2xf32>
+  %0 = opc.user_op "relu"(x: %x) -> (y) role backward attributes {opc.gradient_of = 3} : (tensor<2xf32>) -> tensor<2xf32>
+  return
+}

@@ -15,6 +15,8 @@ func.func @graph() {
   %0 = opc.user_op "relu"(x: %w) -> (y) role backward attributes {opc.sbp = [#opc.state<S(0), B>, #opc.state<S(0), B>], opc.copies = [[#opc.state<B, B>, #opc.state<P, S(1)>]], opc.transfers = [[0 : i32, 1 : i32, #opc.state<B>]], opc.lag = 1 : i64, opc.stride = 2 : i64} : (tensor<4x6xf32>) -> tensor<4x6xf32>
   // CHECK: opc.user_op "relu"{{.*}} role optimizer on <"cpu", 1> {{.*}}opc.sharding = [#opc.sharding<0, [S(0), B], [8, 6]>, #opc.sharding<0, [S(0), B], [8, 6]>]
   %1 = opc.user_op "relu"(x: %0) -> (y) role optimizer on <"cpu", 1> attributes {opc.placement = 1 : i32, opc.sharding = [#opc.sharding<0, [S(0), B], [8, 6]>, #opc.sharding<0, [S(0), B], [8, 6]>]} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  // CHECK: opc.user_op "relu"{{.*}} role backward attributes {opc.gradient_of = "fc\221"}
+  %2 = opc.user_op "relu"(x: %1) -> (y) role backward attributes {opc.gradient_of = "fc\221"} : (tensor<4x6xf32>) -> tensor<4x6xf32>
   opc.output "y"(%1) {opc.hints = [#opc.state<B, B>]} : tensor<4x6xf32>
   return
 }

@@ -52,3 +52,16 @@ func.func @kept() {
   opc.output "y"(%c) : tensor<2xf32>
   return
 }
+
+// -----
+
+// Of the backward pass: the constant says whose gradient it is part of, as its op did.
+// CHECK-LABEL: func.func @gradient
+// CHECK: opc.constant {{.*}}opc.gradient_of = "f"
+// CHECK-NOT: opc.user_op
+func.func @gradient() {
+  %a = opc.constant dense<3.0> : tensor<2xf32> : tensor<2xf32>
+  %b = opc.user_op "broadcast_add"(x: %a, y: %a) -> (z) role backward attributes {opc.gradient_of = "f"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  opc.output "y"(%b) : tensor<2xf32>
+  return
+}

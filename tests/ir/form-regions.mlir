@@ -65,3 +65,17 @@ func.func @memory() {
   opc.output "y"(%y) : tensor<4x4xf32>
   return
 }
+
+// -----
+// CHECK-LABEL: func.func @backward
+// Of what stands at ops, whose gradient they are part of is left to them.
+// CHECK: opc.fused "elementwise"
+// CHECK: opc.user_op "exp"{{.*}} role backward attributes {opc.gradient_of = "f"}
+// CHECK: opc.user_op "relu"{{.*}} role backward :
+func.func @backward() {
+  %x = opc.input "x" : tensor<3x4xf32>
+  %0 = opc.user_op "exp"(x: %x) -> (y) role backward attributes {opc.gradient_of = "f"} : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %1 = opc.user_op "relu"(x: %0) -> (y) role backward : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  opc.output "y"(%1) : tensor<3x4xf32>
+  return
+}

@@ -9,7 +9,7 @@
 // CHECK: %[[C:.*]] = opc.user_op "cos"(x: %[[X]])
 // CHECK: %[[ONE:.*]] = opc.user_op "constant_like"
 // CHECK-SAME: floating_value = 1.0
-// CHECK-DAG: %[[DS:.*]] = opc.user_op "sin_grad"(x: %[[X]]
+// CHECK-DAG: %[[DS:.*]] = opc.user_op "sin_grad"(x: %[[X]]{{.*}} role backward attributes {opc.gradient_of = "s"}
 // CHECK-DAG: %[[DC:.*]] = opc.user_op "cos_grad"(x: %[[X]]
 // CHECK: %[[SUM:.*]] = opc.user_op "add_n"
 // CHECK: opc.output "x.grad"(%[[SUM]])

@@ -17,6 +17,21 @@ func.func @equal() {
 
 // -----
 
+// CHECK-LABEL: func.func @gradients
+// What they are gradients of keeps them apart as little; the first one's stays.
+// CHECK: opc.user_op "exp"{{.*}} role backward attributes {opc.gradient_of = "f"}
+// CHECK-NOT: opc.user_op "exp"
+func.func @gradients() {
+  %x = opc.input "x" : tensor<2xf32>
+  %a = opc.user_op "exp"(x: %x) -> (y) role backward attributes {opc.gradient_of = "f"} : (tensor<2xf32>) -> tensor<2xf32> loc("a")
+  %b = opc.user_op "exp"(x: %x) -> (y) role backward attributes {opc.gradient_of = "g"} : (tensor<2xf32>) -> tensor<2xf32> loc("b")
+  %c = opc.user_op "broadcast_add"(x: %a, y: %b) -> (z) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  opc.output "y"(%c) : tensor<2xf32>
+  return
+}
+
+// -----
+
 // CHECK-LABEL: func.func @variables
 // CHECK: opc.variable "w1"
 // CHECK: opc.variable "w2"
