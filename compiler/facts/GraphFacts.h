@@ -26,6 +26,7 @@ struct GraphTensor {
   bool trainable = false;
   SourceRange range;       // of an input, output or variable
   std::string initializer; // of a variable: "constant_conf {value = 1.0 : f32} seed 7"; empty without one
+  std::string digest;      // of a variable whose values came with the graph: their SHA-256; it has no initializer
 };
 
 struct GraphOp {

@@ -1,6 +1,7 @@
 // The facts of a graph as nodes and edges.
 // SPDX-License-Identifier: Apache-2.0
 #include "FactNodes.h"
+#include "LockRecords.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -52,7 +53,7 @@ void FactNodes::addTensors(NodeKind kind, const std::vector<GraphTensor> &tensor
     node.type = nodeKindName(kind);
     node.types = tensorTypeText(t);
     node.range = t.range;
-    if (kind == NodeKind::kVariable) node.content = t.initializer + (t.trainable ? "" : " frozen");
+    if (kind == NodeKind::kVariable) node.content = lock::initialText(t) + (t.trainable ? "" : " frozen");
     if (kind == NodeKind::kOutput) node.operands.push_back({"in", -1, "", t.tensor});
     nodes.push_back(std::move(node));
   }

@@ -3,6 +3,7 @@
 #include "GraphComparison.h"
 
 #include "CostComparison.h"
+#include "LockRecords.h"
 
 #include <algorithm>
 #include <map>
@@ -218,10 +219,11 @@ private:
           std::string("trainable: ") + word(a.trainable) + " -> " + word(b.trainable), word(a.trainable),
           word(b.trainable));
     // A lock of an earlier version has no digest of a model's weights.
-    const bool isNewlyKnown = a.initializer.empty() && b.initializer.rfind("values sha256:", 0) == 0;
-    if (a.initializer != b.initializer && !isNewlyKnown)
-      add(nodeB, "OP_ATTR_CHANGED", Severity::kError,
-          "initializer: " + shortened(a.initializer) + " -> " + shortened(b.initializer), a.initializer, b.initializer);
+    const std::string was = lock::initialText(a), is = lock::initialText(b);
+    const bool isNewlyKnown = was.empty() && !b.digest.empty();
+    if (was != is && !isNewlyKnown)
+      add(nodeB, "OP_ATTR_CHANGED", Severity::kError, "initializer: " + shortened(was) + " -> " + shortened(is), was,
+          is);
   }
 
   bool sameTensor(const FactNode::Operand &a, const FactNode::Operand &b) const {

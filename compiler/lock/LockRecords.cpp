@@ -90,7 +90,7 @@ std::vector<Json> interfaceRecords(const Lock &lock) {
     records.push_back({{"out", t.name}, {"type", typeRecord(t.dtype, t.shape)}, {"tensor", t.tensor}});
   for (const GraphTensor &t : facts.variables) {
     Json record = {{"var", t.name}, {"type", typeRecord(t.dtype, t.shape)}, {"tensor", t.tensor}};
-    if (!t.initializer.empty()) record["init"] = t.initializer;
+    if (const std::string initial = initialText(t); !initial.empty()) record["init"] = initial;
     if (!t.trainable) record["trainable"] = false;
     records.push_back(std::move(record));
   }
@@ -104,7 +104,7 @@ void addPort(const Json &record, Lock *lock) {
   t.name = record.begin().value().get<std::string>();
   readType(record.at("type").get<std::string>(), &t.dtype, &t.shape);
   t.tensor = record.at("tensor").get<std::string>();
-  t.initializer = record.value("init", "");
+  readInitial(record.value("init", ""), &t);
   t.trainable = kind == "var" && record.value("trainable", true);
   if (kind == "in" && record.contains("declared")) lock->declared[t.name] = record.at("declared").get<std::string>();
   if (kind == "in")
@@ -369,6 +369,19 @@ void addValues(const Json &record, NumericFacts *facts) {
 }
 
 } // namespace
+
+static constexpr std::string_view kValues = "values sha256:";
+
+std::string initialText(const GraphTensor &variable) {
+  return variable.digest.empty() ? variable.initializer : std::string(kValues) + variable.digest;
+}
+
+void readInitial(const std::string &text, GraphTensor *variable) {
+  if (text.compare(0, kValues.size(), kValues) == 0)
+    variable->digest = text.substr(kValues.size());
+  else
+    variable->initializer = text;
+}
 
 std::vector<Json> recordsOf(const Lock &lock, LockSection section) {
   switch (section) {

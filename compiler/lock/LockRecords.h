@@ -33,6 +33,10 @@ void joinSections(Lock *lock);
 /// GraphFacts::pieces from the parts of a graph that was compiled for a mesh.
 void namePieces(GraphFacts *facts);
 
+/// What a variable begins with, its initializer or "values sha256:DIGEST", and back.
+std::string initialText(const GraphTensor &variable);
+void readInitial(const std::string &text, GraphTensor *variable);
+
 /// "f32[2,3]" and back.
 std::string typeRecord(DataType dtype, const Shape &shape);
 void readType(const std::string &text, DataType *dtype, Shape *shape);

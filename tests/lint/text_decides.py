@@ -37,7 +37,6 @@ ALLOWED = [
     ("tools/opc/training/TrainingOptions.cpp", '"=@"', "reads NAME=@FILE"),
     ("tools/opc/training/TrainingRun.cpp", "metadata", "a key of a file's metadata"),
     ("tools/opc/check/GraphCheck.cpp", "plain.rfind", "reads a pattern that the user has typed"),
-    ("compiler/lock/GraphComparison.cpp", '"values sha256:"', "a digest, which locks of older versions have not"),
     ("tools/opc/reports/GraphDrawing.cpp", '"->"', "a signature's text gives an op its colour, and nothing else"),
     ("tools/opc/reports/MachineReport.cpp", "library", "file names of shared libraries"),
     ("tools/opc/reports/OpReport.cpp", "origin.file", "a path of the sources is shown shorter"),

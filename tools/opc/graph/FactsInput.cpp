@@ -16,8 +16,6 @@ namespace opc::cli {
 
 namespace {
 
-constexpr const char *kDigest = "values sha256:";
-
 /// What the phases behind the ops have found.
 void takeDecisions(GraphFacts from, GraphFacts *to) {
   to->mesh = std::move(from.mesh);
@@ -120,13 +118,15 @@ std::optional<GraphFacts> factsOf(Pipeline *pipeline) {
 
 void digestValues(const Pipeline &pipeline, GraphFacts *facts) {
   for (GraphTensor &v : facts->variables)
-    if (const auto value = pipeline.values().find(v.name); value != pipeline.values().end())
-      v.initializer = kDigest + digestOf(value->second.bytes);
+    if (const auto value = pipeline.values().find(v.name); value != pipeline.values().end()) {
+      v.initializer.clear();
+      v.digest = digestOf(value->second.bytes);
+    }
 }
 
 bool haveDigests(const GraphFacts &facts) {
   return std::any_of(facts.variables.begin(), facts.variables.end(),
-                     [](const GraphTensor &v) { return v.initializer.rfind(kDigest, 0) == 0; });
+                     [](const GraphTensor &v) { return !v.digest.empty(); });
 }
 
 bool looksLikeLock(const GraphInput &input) {
@@ -169,13 +169,15 @@ void forgetWhatPlansLack(GraphFacts *facts) {
     op.role = "forward";
     op.device.clear();
   }
-  for (GraphTensor &t : facts->variables) t.initializer.clear();
+  for (GraphTensor &t : facts->variables) {
+    t.initializer.clear();
+    t.digest.clear();
+  }
   facts->gradients.clear();
 }
 
 void forgetDigests(GraphFacts *facts) {
-  for (GraphTensor &v : facts->variables)
-    if (v.initializer.rfind(kDigest, 0) == 0) v.initializer.clear();
+  for (GraphTensor &v : facts->variables) v.digest.clear();
 }
 
 } // namespace opc::cli

@@ -38,7 +38,7 @@ Outcome<FactsInput> factsOf(Invocation &invocation, GraphInput input, const Fact
 /// memory failed.
 std::optional<GraphFacts> factsOf(Pipeline *pipeline);
 
-/// Gives each variable whose values came with the graph (an ONNX model) their digest as its initializer.
+/// Gives each variable whose values came with the graph (an ONNX model) their digest in place of an initializer.
 void digestValues(const Pipeline &pipeline, GraphFacts *facts);
 bool haveDigests(const GraphFacts &facts);
 
