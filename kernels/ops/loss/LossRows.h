@@ -5,6 +5,8 @@
 #include "support/IndexCheck.h"
 #include "support/Operator.h"
 
+#include "opc/RowsKernel.h"
+
 #include <optional>
 
 namespace opc::ops::loss {
@@ -65,6 +67,20 @@ public:
     withType([&](auto tag) {
       checkIndices(nullptr, static_cast<const decltype(tag) *>(labels), shape_, range_.whole, name_, "the classes");
     });
+  }
+  /// A loop over these rows of classes without what it computes. Its argument `at` is the labels, which are checked
+  /// first.
+  template <class T>
+  RowFunction<T> function(std::vector<typename RowFunction<T>::Argument> in,
+                          std::vector<typename RowFunction<T>::Argument> out, size_t at = 1) const {
+    RowFunction<T> f;
+    f.rows = rows;
+    f.size = size;
+    f.joins = hasAllClasses();
+    f.inputs = std::move(in);
+    f.outputs = std::move(out);
+    f.check = [label = *this, at](const RowArguments<T> &a) { label.check(a.in[at]); };
+    return f;
   }
   /// Of row r among the labels that begin here; -1 where another device has it or it is ignored.
   int64_t of(const void *labels, int64_t r) const {

@@ -64,14 +64,9 @@ double crossEntropy(const double *x, const double *target, double log, int64_t n
 template <class T> class SparseKernel final : public RowFunctionKernel<T> {
 protected:
   RowFunction<T> Rows(const KernelContext &ctx) const override {
-    RowFunction<T> f;
     const ClassOfRow label(ctx, "label", "prediction");
-    f.rows = label.rows;
-    f.size = label.size;
-    f.joins = label.hasAllClasses();
-    f.inputs = {{"prediction", RowPart::kRow}, {"label", RowPart::kIndex}};
-    f.outputs = {{"prob", RowPart::kRow}, {"out", RowPart::kOne}};
-    f.check = [label](const RowArguments<T> &a) { label.check(a.in[1]); };
+    RowFunction<T> f = label.function<T>({{"prediction", RowPart::kRow}, {"label", RowPart::kIndex}},
+                                         {{"prob", RowPart::kRow}, {"out", RowPart::kOne}});
     f.run = [label, n = f.size](const RowArguments<T> &a) {
       softmaxAndLog(a.x(0), a.out[0], a.out[1], n, a.count);
       for (int64_t r = 0; r < a.count; ++r) a.out[1][r] -= a.x(0)[r * n + label.of(a.in[1], r)];

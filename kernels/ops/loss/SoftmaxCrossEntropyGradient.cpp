@@ -51,14 +51,9 @@ void denseGradient(const double *prob, const double *label, double *dx, int64_t 
 template <class T> class SparseGradKernel final : public RowFunctionKernel<T> {
 protected:
   RowFunction<T> Rows(const KernelContext &ctx) const override {
-    RowFunction<T> f;
     const ClassOfRow label(ctx, "label", "prob");
-    f.rows = label.rows;
-    f.size = label.size;
-    f.joins = label.hasAllClasses();
-    f.inputs = {{"prob", RowPart::kRow}, {"label", RowPart::kIndex}, {"dy", RowPart::kOne}};
-    f.outputs = {{"prediction_diff", RowPart::kRow}};
-    f.check = [label](const RowArguments<T> &a) { label.check(a.in[1]); };
+    RowFunction<T> f = label.function<T>({{"prob", RowPart::kRow}, {"label", RowPart::kIndex}, {"dy", RowPart::kOne}},
+                                         {{"prediction_diff", RowPart::kRow}});
     f.run = [label, n = f.size](const RowArguments<T> &a) {
       scaleRows(a.x(0), a.x(2), a.out[0], n, a.count);
       for (int64_t r = 0; r < a.count; ++r)

@@ -27,14 +27,9 @@ Maybe<void> inferNll(InferContext *ctx) {
 template <class T> class SparseKernel final : public RowFunctionKernel<T> {
 protected:
   RowFunction<T> Rows(const KernelContext &ctx) const override {
-    RowFunction<T> f;
     const ClassOfRow label(ctx, "label", "prediction");
-    f.rows = label.rows;
-    f.size = label.size;
-    f.joins = label.hasAllClasses();
-    f.inputs = {{"prediction", RowPart::kRow}, {"label", RowPart::kIndex}};
-    f.outputs = {{"out", RowPart::kOne}};
-    f.check = [label](const RowArguments<T> &a) { label.check(a.in[1]); };
+    RowFunction<T> f =
+        label.function<T>({{"prediction", RowPart::kRow}, {"label", RowPart::kIndex}}, {{"out", RowPart::kOne}});
     f.run = [label, n = f.size](const RowArguments<T> &a) {
       for (int64_t r = 0; r < a.count; ++r) {
         // Each device may have some of the classes: 0 where another one has the label.
@@ -49,14 +44,10 @@ protected:
 template <class T> class NllKernel final : public RowFunctionKernel<T> {
 protected:
   RowFunction<T> Rows(const KernelContext &ctx) const override {
-    RowFunction<T> f;
     const ClassOfRow target(ctx, "target", "input", ctx.Attr<int64_t>("ignore_index"));
-    f.rows = target.rows;
-    f.size = target.size;
-    f.joins = target.hasAllClasses();
-    f.inputs = {{"input", RowPart::kRow}, {"target", RowPart::kIndex}, {"weight", RowPart::kWhole}};
-    f.outputs = {{"output", RowPart::kOne}, {"out_weight", RowPart::kOne}};
-    f.check = [target](const RowArguments<T> &a) { target.check(a.in[1]); };
+    RowFunction<T> f =
+        target.function<T>({{"input", RowPart::kRow}, {"target", RowPart::kIndex}, {"weight", RowPart::kWhole}},
+                           {{"output", RowPart::kOne}, {"out_weight", RowPart::kOne}});
     f.run = [target, n = f.size](const RowArguments<T> &a) {
       const T *weight = a.x(2);
       for (int64_t r = 0; r < a.count; ++r) {

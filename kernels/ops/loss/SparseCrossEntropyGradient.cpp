@@ -28,13 +28,7 @@ Maybe<void> infer(InferContext *ctx, const char *classes, const char *label, con
 template <class T, class Value>
 RowFunction<T> fillRows(const ClassOfRow &label, size_t at, const char *out,
                         std::vector<typename RowFunction<T>::Argument> in, Value value) {
-  RowFunction<T> f;
-  f.rows = label.rows;
-  f.size = label.size;
-  f.joins = label.hasAllClasses();
-  f.inputs = std::move(in);
-  f.outputs = {{out, RowPart::kRow}};
-  f.check = [label, at](const RowArguments<T> &a) { label.check(a.in[at]); };
+  RowFunction<T> f = label.function<T>(std::move(in), {{out, RowPart::kRow}}, at);
   f.run = [label, at, value, n = f.size](const RowArguments<T> &a) {
     std::fill_n(a.out[0], a.count * n, T(0));
     for (int64_t r = 0; r < a.count; ++r)

@@ -57,34 +57,11 @@ Maybe<void> inferVar(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-/// The loop of a kernel here over the last axes: `make(plan, row)` is the number of a row.
-template <class T, class Make> class MomentRows final : public RowsLoop {
-public:
-  MomentRows(const ReducePlan &plan, Make make) : plan_(plan), make_(make) {
-    rows = plan.outputs;
-    size = plan.inner;
-    inputs = {RowPart::kRow};
-    outputs = {RowPart::kOne};
-  }
-  void Run(const void *const *in, void *const *out, int64_t, int64_t count, void *) const override {
-    const T *from = static_cast<const T *>(in[0]);
-    for (int64_t i = 0; i < count; ++i) static_cast<T *>(out[0])[i] = make_(plan_, from + i * size);
-  }
-
-private:
-  ReducePlan plan_;
-  Make make_;
-};
-template <class T, class Make> std::unique_ptr<RowsLoop> momentRows(const ReducePlan &plan, Make make) {
-  if (!plan.isRowByRow()) return nullptr;
-  return std::make_unique<MomentRows<T, Make>>(plan, make);
-}
-
 template <class T> class VarKernel final : public BindingKernel, public RowsKernel {
 public:
   Status MakeRows(const KernelContext &ctx, std::unique_ptr<RowsLoop> *loop) const override {
     const ReducePlan plan = varPlan(&ctx, ctx.Desc("input").shape());
-    *loop = momentRows<T>(plan, [count = countOf(plan), divisor = divisorOf(&ctx, plan)](const auto &p, const T *row) {
+    *loop = rowsOf<T, T>(plan, [count = countOf(plan), divisor = divisorOf(&ctx, plan)](const auto &p, const T *row) {
       const double mean = reduceRow(SumReducer<T>{}, p, row, 0.0) / count;
       return finish<T>(reduceRow(SquaredDistanceReducer<T>{}, p, row, mean) / divisor);
     });
@@ -121,7 +98,7 @@ size_t varTmpSize(InferContext *ctx) {
 template <class T> class LogSumExpKernel final : public BindingKernel, public RowsKernel {
 public:
   Status MakeRows(const KernelContext &ctx, std::unique_ptr<RowsLoop> *loop) const override {
-    *loop = momentRows<T>(planOf(&ctx, ctx.Desc("input_tensor").shape()), [](const auto &p, const T *row) {
+    *loop = rowsOf<T, T>(planOf(&ctx, ctx.Desc("input_tensor").shape()), [](const auto &p, const T *row) {
       const double shift = shiftOf(reduceRow(MaxReducer<T>{}, p, row, 0.0));
       return finish<T>(std::log(reduceRow(ExpSumReducer<T>{}, p, row, shift)) + shift);
     });

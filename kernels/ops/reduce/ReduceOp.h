@@ -38,10 +38,10 @@ extern const char *const kAxisDoc;
 /// Sample cases for values in [lo, hi).
 std::vector<Case> reduceCases(double lo = -1, double hi = 1);
 
-/// The loop of a reduction over the last axes. `final` makes an element of the output.
-template <class T, class Out, class R, class Final> class ReduceRows final : public RowsLoop {
+/// The loop of a reduction over the last axes: `make(plan, row)` is the number of a row.
+template <class T, class Out, class Make> class ReduceRows final : public RowsLoop {
 public:
-  ReduceRows(const ReducePlan &plan, Final final) : plan_(plan), final_(final) {
+  ReduceRows(const ReducePlan &plan, Make make) : plan_(plan), make_(make) {
     rows = plan.outputs;
     size = plan.inner;
     inputs = {RowPart::kRow};
@@ -49,14 +49,18 @@ public:
   }
   void Run(const void *const *in, void *const *out, int64_t, int64_t count, void *) const override {
     const T *from = static_cast<const T *>(in[0]);
-    for (int64_t i = 0; i < count; ++i)
-      static_cast<Out *>(out[0])[i] = final_(reduceRow(R{}, plan_, from + i * size, 0.0));
+    for (int64_t i = 0; i < count; ++i) static_cast<Out *>(out[0])[i] = make_(plan_, from + i * size);
   }
 
 private:
   ReducePlan plan_;
-  Final final_;
+  Make make_;
 };
+/// Null where it goes over other axes.
+template <class T, class Out, class Make> std::unique_ptr<RowsLoop> rowsOf(const ReducePlan &plan, Make make) {
+  if (!plan.isRowByRow()) return nullptr;
+  return std::make_unique<ReduceRows<T, Out, Make>>(plan, make);
+}
 
 /// Reducer R over T, stored as Out.
 template <class T, class Out, class R> class ReduceKernel : public BindingKernel, public RowsKernel {
@@ -70,7 +74,8 @@ public:
       return final(acc, count);
     };
     if (isWhole && plan.isRowByRow())
-      *loop = std::make_unique<ReduceRows<T, Out, R, decltype(store)>>(plan, store);
+      *loop = rowsOf<T, Out>(plan,
+                             [store](const ReducePlan &p, const T *row) { return store(reduceRow(R{}, p, row, 0.0)); });
     else if (isColumnByColumn(plan) && (isWhole || !isMean))
       *loop = columnsOf<T, Out, R>(plan, 1, 0, store);
     return Status::ok();
