@@ -266,16 +266,22 @@ private:
       task->set_stride(static_cast<uint32_t>(stride.getInt()));
   }
 
-  void boxing(const ScheduledTask &scheduled, ir::BoxingOp op) {
+  /// A task of many tensors, of an op that is in no registry.
+  template <class Op> plan::Task *taskOf(const ScheduledTask &scheduled, Op op, const char *type) {
     auto *t = plan_->add_task();
     t->set_name(ir::opName(op));
-    t->set_op_type("opc.boxing");
+    t->set_op_type(type);
     if (!op.getArgs().empty()) argument("in", op.getArgs(), t->add_input());
     if (!op.getOuts().empty()) argument("out", op.getOuts(), t->add_output());
     t->set_stream(scheduled.stream);
     setPace(op, t);
     t->set_kernel(kernelName(schedule_, scheduled));
     location(op, t->mutable_location());
+    return t;
+  }
+
+  void boxing(const ScheduledTask &scheduled, ir::BoxingOp op) {
+    plan::Task *t = taskOf(scheduled, op, "opc.boxing");
     auto *b = t->mutable_boxing();
     b->set_kind(op.getKind().str());
     b->set_mesh_dim(static_cast<int32_t>(op.getMeshDim()));
@@ -300,17 +306,9 @@ private:
   }
 
   void region(const ScheduledTask &scheduled, ir::FusedOp op) {
-    auto *t = plan_->add_task();
-    t->set_name(ir::opName(op));
-    t->set_op_type(kRegionType);
+    plan::Task *t = taskOf(scheduled, op, kRegionType);
     if (scheduled.region) t->set_region(true);
     if (scheduled.region && native_) native_->add(scheduled.region, whole_, t);
-    if (!op.getArgs().empty()) argument("in", op.getArgs(), t->add_input());
-    if (!op.getOuts().empty()) argument("out", op.getOuts(), t->add_output());
-    t->set_stream(scheduled.stream);
-    setPace(op, t);
-    t->set_kernel(kernelName(schedule_, scheduled));
-    location(op, t->mutable_location());
     std::vector<bool> isHidden;
     const auto body = op.getBody().front().getOps<ir::UserOp>();
     auto add = [&](ir::UserOp user, std::string kernel) {

@@ -29,6 +29,15 @@ bool GraphReport::has(Severity severity) const {
   return std::any_of(findings.begin(), findings.end(), [&](const GraphFinding &f) { return f.severity == severity; });
 }
 
+GraphFinding &GraphReport::add(const char *rule, std::string message, std::string help) {
+  GraphFinding &f = findings.emplace_back();
+  f.rule = rule;
+  f.graph = graph;
+  f.message = std::move(message);
+  f.help = std::move(help);
+  return f;
+}
+
 size_t CheckReport::count(Severity severity) const {
   size_t n = 0;
   for (const GraphReport &g : graphs)

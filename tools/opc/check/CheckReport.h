@@ -20,6 +20,7 @@ struct GraphReport {
   std::vector<std::string> rules = {}; // that were looked at, where there is a lock
   std::string text = {};               // of the file, where something was found in it
   bool has(Severity severity) const;
+  GraphFinding &add(const char *rule, std::string message, std::string help);
 };
 
 struct CheckReport {

@@ -115,13 +115,7 @@ public:
 
 private:
   GraphFinding &add(const char *rule, std::string message, std::string help = "") {
-    GraphFinding f;
-    f.rule = rule;
-    f.graph = path_;
-    f.message = std::move(message);
-    f.help = std::move(help);
-    checked_.report.findings.push_back(std::move(f));
-    return checked_.report.findings.back();
+    return checked_.report.add(rule, std::move(message), std::move(help));
   }
   std::string command() const { return "opc check " + shellQuoted(path_); }
   void stop(int exitCode) { checked_.report.exitCode = std::max(checked_.report.exitCode, exitCode); }

@@ -76,13 +76,7 @@ private:
   }
 
   GraphFinding &add(const char *rule, std::string message, std::string help) {
-    GraphFinding f;
-    f.rule = rule;
-    f.graph = path_;
-    f.message = std::move(message);
-    f.help = std::move(help);
-    checked_.report.findings.push_back(std::move(f));
-    return checked_.report.findings.back();
+    return checked_.report.add(rule, std::move(message), std::move(help));
   }
   std::string command() const { return "opc check " + shellQuoted(path_); }
   void stale(const std::string &why) { add("LOCK_STALE", why, command() + " --update"); }
