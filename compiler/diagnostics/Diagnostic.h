@@ -33,6 +33,13 @@ struct Diagnostic {
   std::vector<Operand> operands;
   std::vector<std::string> notes; // "python: train.py:41 (from OperatorConf.loc)"
   std::string help;
+  std::string pythonLoc; // OperatorConf.loc of the op, of which a note tells: "train.py:41"
+
+  void notePython(const std::string &loc) {
+    pythonLoc = loc;
+    notes.push_back(pythonNote());
+  }
+  std::string pythonNote() const { return "python: " + pythonLoc + " (from OperatorConf.loc)"; }
 };
 
 /// A graph file's text by lines, so that a renderer can show the line of a diagnostic.

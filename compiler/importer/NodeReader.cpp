@@ -294,7 +294,7 @@ void GraphNodes::report(Severity severity, SourceRange range, const char *code, 
   if (op >= 0) {
     const OperatorConf &conf = file.job->net().op(op);
     if (conf.has_name()) d.subject = "op " + conf.name();
-    if (conf.has_loc() && !conf.loc().empty()) d.notes.push_back("python: " + conf.loc() + " (from OperatorConf.loc)");
+    if (conf.has_loc() && !conf.loc().empty()) d.notePython(conf.loc());
   }
   diagnostics_->push_back(std::move(d));
 }

@@ -33,7 +33,7 @@ Diagnostic toFinding(mlir::Diagnostic &diagnostic) {
   if (isNode)
     d.notes.push_back("at " + l.pythonLoc);
   else if (!l.pythonLoc.empty())
-    d.notes.push_back("python: " + l.pythonLoc + " (from OperatorConf.loc)");
+    d.notePython(l.pythonLoc);
   for (mlir::Diagnostic &n : llvm::drop_begin(diagnostic.getNotes(), ownNotes)) d.notes.push_back(n.str());
   return d;
 }

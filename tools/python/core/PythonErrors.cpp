@@ -12,7 +12,6 @@
 #include <charconv>
 #include <fstream>
 #include <sstream>
-#include <string_view>
 
 namespace py = pybind11;
 
@@ -34,26 +33,17 @@ const char *codeOf(const std::vector<Diagnostic> &found) {
 }
 
 /// Findings of a graph that Python made point into its text, which nobody has written: the lines of Python that made
-/// the ops take its place, or the op's name alone. Notes of ops say that line.
+/// the ops take its place, or the op's name alone.
 void showPython(const std::string &generated, std::vector<Diagnostic> *found) {
-  constexpr std::string_view kBefore = "python: ", kAfter = " (from OperatorConf.loc)"; // DiagnosticHandler.cpp
   for (Diagnostic &d : *found) {
     for (Diagnostic::Operand &o : d.operands)
       if (o.range.file == generated) o.range = {};
     if (!d.range.file.empty() && d.range.file != generated) continue;
     d.range = {};
-    for (size_t i = 0; i < d.notes.size(); ++i) {
-      const std::string_view note = d.notes[i];
-      if (note.size() <= kBefore.size() + kAfter.size() || note.substr(0, kBefore.size()) != kBefore ||
-          note.substr(note.size() - kAfter.size()) != kAfter)
-        continue;
-      const SourceRange made =
-          placeOf(std::string(note.substr(kBefore.size(), note.size() - kBefore.size() - kAfter.size())));
-      if (made.file.empty()) continue;
-      d.range = made;
-      d.notes.erase(d.notes.begin() + static_cast<ptrdiff_t>(i));
-      break;
-    }
+    const SourceRange made = placeOf(d.pythonLoc);
+    if (made.file.empty()) continue;
+    d.range = made;
+    d.notes.erase(std::remove(d.notes.begin(), d.notes.end(), d.pythonNote()), d.notes.end());
   }
 }
 
