@@ -1,4 +1,4 @@
-# Text decides nothing: no comparison and no search with a literal on names, locations and serialized text.
+# Text decides nothing: no comparison and no search with a literal, or a constant that is one, on names, locations and serialized text.
 # SPDX-License-Identifier: Apache-2.0
 import os
 import re
@@ -8,18 +8,50 @@ import unittest
 SOURCE = os.environ["OPC_SOURCE_DIR"]
 FOLDERS = ("compiler", "runtime", "tools")
 
-# A search for a literal: text.find("backward_pass"), name.ends_with("_grad"), s.compare(0, 3, "OPC").
-SEARCH = re.compile(r'[.>](?:find|rfind|starts_with|ends_with|contains_insensitive|compare)\((?:[^()"]*, *)?"')
-# A part of a text that is a literal: name.substr(0, 3) == "opt".
-PART = re.compile(r'substr\([^()]*\) *[=!]= *"')
-# A name, location, message or text of a file that is a literal: opName(op) == "micro_batch". The types of ops are no names:
-# the registry keeps them apart, and a rewrite for one operator asks for its type.
+# A name, location, message or text of a file. The types of ops are no names: the registry keeps them apart, and a rewrite
+# for one operator asks for its type.
 NAMED = r'(?:[nN]ame|[nN]ames|opName|tensorName|[lL]oc|[lL]ocation|[sS]ubject|[mM]essage|[cC]onf|text|bytes|producer)'
-EQUAL = re.compile(NAMED + r'(?:\(\w*\)|\[\w+\])?(?:\.str\(\)|\.getValue\(\))? *[=!]= *"|"[^"]*" *[=!]= *[\w.>()-]*' + NAMED + r'\b')
+# constexpr StringRef kTag = "gradient_of:"; kTag("..."), kTag[] = "...", kTag{"..."}.
+CONSTANT = re.compile(r'\b(k[A-Z]\w*)(?:\[\w*\])?(?: = \{?|[({] *)"')
+
+
+def deciding(literal):
+    """What finds the lines where such a literal decides."""
+    return [
+        # A search for it: text.find("backward_pass"), name.ends_with("_grad"), s.compare(0, 3, "OPC").
+        re.compile(r'[.>](?:find|rfind|starts_with|ends_with|contains_insensitive|compare|consume_front|consume_back)'
+                   r'\((?:[^()"]*(?:\(\))?, *)?' + literal),
+        # A part of a text that is one: name.substr(0, 3) == "opt".
+        re.compile(r'substr\([^()]*(?:\(\))?\) *[=!]= *' + literal),
+        # What is called like a name: opName(op) == "micro_batch".
+        re.compile(NAMED + r'(?:\(\w*\)|\[\w+\])?(?:\.str\(\)|\.getValue\(\))? *[=!]= *' + literal),
+    ]
+
+
+SPELT = deciding('"') + [re.compile(r'"[^"]*" *[=!]= *[\w.>()-]*' + NAMED + r'\b')]
 
 # Where text is what is read. Each with its reason; a path, or a path and what the line has in it.
 ALLOWED = [
     ("tools/opc/cli/", "", "reads the command line and the settings"),
+    ("compiler/codegen/CodeCache.cpp", "", "names of its own files, and how they begin"),
+    ("compiler/fusion/RegionWriter.cpp", "kGradientOfAttr", "the name of an attribute of the dialect, and no op's"),
+    ("compiler/schedule/UpdateBatches.cpp", "kShardingAttr", "the name of an attribute of the dialect, and no op's"),
+    ("compiler/pipeline/SavedModule.cpp", "kMagic", "how a file of its own begins"),
+    ("compiler/wire/GraphAttributes.cpp", "kOriginTag", "reads a field of graph files into its attribute"),
+    ("runtime/session/Checkpoint.cpp", "kFormatKey", "a key of a file's metadata"),
+    ("runtime/session/Session.cpp", "kWriter", "which version has written a plan that is refused: of what is said"),
+    ("tools/opc/check/GraphCheck.cpp", "kAnyGraph", "a help is completed, and nothing else"),
+    ("tools/opc/check/GraphFiles.cpp", "kAnyFolders", "reads a pattern that the user has typed"),
+    ("tools/opc/check/LockUpdate.cpp", "", "reads sections that the user has typed"),
+    ("tools/opc/check/StrictnessFlags.cpp", "", "reads rules that the user has typed"),
+    ("tools/opc/commands/Check.cpp", "kPathsSetting", "a key of the settings"),
+    ("tools/opc/commands/Check.cpp", "kGit", "reads a revision that the user has typed"),
+    ("tools/opc/graph/FactsInput.cpp", "kStart", "tells kinds of files by their bytes"),
+    ("tools/opc/graph/GitFiles.cpp", "kOfCommit", "a revision that the user has typed"),
+    ("tools/opc/graph/GitFiles.cpp", "kScheme", "a path that the user has typed"),
+    ("tools/opc/graph/Reproducer.cpp", "kByteOrderMark", "how a file begins"),
+    ("tools/opc/training/CheckpointKeeper.cpp", "kStep", "names of its own files"),
+    ("tools/opc/training/RunIdentity.cpp", "kContent", "keys of a file's metadata"),
     ("compiler/emitter/PlanEmitter.cpp", '": node "', "a place's file without its folder: of what is shown, and nothing else"),
     ("compiler/pipeline/DiagnosticHandler.cpp", '": node "', "how a place is worded: of what is shown, and nothing else"),
     ("tools/opc/main.cpp", "", "reads the command line"),
@@ -67,33 +99,43 @@ ALLOWED = [
 ]
 
 
-def lines(root, folders=FOLDERS):
-    for folder in folders:
+def sources(root):
+    """(path, lines) of every source."""
+    for folder in FOLDERS:
         for directory, _, names in sorted(os.walk(os.path.join(root, folder))):
             for name in sorted(names):
                 if name.endswith((".cpp", ".h")):
                     path = os.path.join(directory, name)
                     with open(path, encoding="utf-8") as f:
-                        for number, line in enumerate(f, 1):
-                            yield os.path.relpath(path, root), number, line.strip()
+                        yield os.path.relpath(path, root), [line.strip() for line in f]
 
 
-def decides(line):
+def named(constants):
+    """What finds the lines where one of these constants decides; nothing without any."""
+    return deciding(r"(?:\w+::)*(?:" + "|".join(sorted(constants)) + r")\b(?!\[)") if constants else []
+
+
+def decides(line, patterns):
     code = re.sub(r'(?<!:)//.*', "", line) if '"' not in line.split("//")[0] else line
-    return bool(SEARCH.search(code) or PART.search(code) or EQUAL.search(code))
+    return any(p.search(code) for p in patterns)
 
 
 def findings(root):
     """(path, line number, line) of every place that nothing allows, and the entries of ALLOWED that allow nothing."""
-    found, used = [], set()
-    for path, number, line in lines(root):
-        if not decides(line):
-            continue
-        entry = next((e for e in ALLOWED if path.startswith(e[0]) and e[1] in line), None)
-        if entry:
-            used.add(entry)
-        else:
-            found.append(f"{path}:{number}: {line}")
+    found, used, files = [], set(), list(sources(root))
+    constants = {path: set(CONSTANT.findall("\n".join(lines))) for path, lines in files}
+    everywhere = set().union(*(names for path, names in constants.items() if path.endswith(".h")))
+    for path, lines in files:
+        text = "\n".join(lines)
+        own = constants[path] | {name for name in everywhere if name in text}
+        for number, line in enumerate(lines, 1):
+            if not decides(line, SPELT + named(own)):
+                continue
+            entry = next((e for e in ALLOWED if path.startswith(e[0]) and e[1] in line), None)
+            if entry:
+                used.add(entry)
+            else:
+                found.append(f"{path}:{number}: {line}")
     return found, [f"{e[0]} {e[1]}" for e in ALLOWED if e not in used]
 
 
@@ -115,13 +157,24 @@ class TextDecides(unittest.TestCase):
                    'return "loss" == port.name;',
                    'if (text.compare(0, 3, "OPC") == 0) code = text;',
                    'if (name.substr(0, 3) == "opt") return;',
-                   'if (l.conf == "optimizer_pass") return;']
+                   'if (l.conf == "optimizer_pass") return;',
+                   'return conf.find(kTag) != std::string::npos;',
+                   'if (name.starts_with(ir::kPrefix)) return;',
+                   'if (name.compare(0, kPrefix.size(), kPrefix) == 0) return;',
+                   'if (name.substr(kPrefix.size()) != kSuffix) return;',
+                   'isLoss = names[i] == kLossName;']
         harmless = ['error("the name is \'x\'");', 'if (name.empty()) return;', '// a name == "x" in prose',
-                    'json["name"] = name;', 'for (auto &n : names) text += n + ", ";']
+                    'json["name"] = name;', 'if (tensor.producer == kNobody) return;', 'word = kKinds[kind];', 'for (auto &n : names) text += n + ", ";']
         with tempfile.TemporaryDirectory() as root:
             os.makedirs(os.path.join(root, "compiler", "sbp"))
+            constants = ['constexpr StringRef kTag = "pass_tag: \\"gradient_of:";', 'constexpr char kLossName[] = "loss";',
+                         'constexpr llvm::StringLiteral kSuffix("_grad");', "constexpr int kNobody = -1;"]
             with open(os.path.join(root, "compiler", "sbp", "Planted.cpp"), "w") as f:
-                f.write("\n".join(planted + harmless) + "\n")
+                f.write("\n".join(constants + planted + harmless) + "\n")
+            with open(os.path.join(root, "compiler", "sbp", "Planted.h"), "w") as f:
+                f.write('constexpr std::string_view kPrefix{"opt"};\n')
+            with open(os.path.join(root, "compiler", "sbp", "Other.cpp"), "w") as f: # whose constant is a number
+                f.write("constexpr int kTag = 3;\nif (place.producer == kTag) return;\n")
             found, _ = findings(root)
             self.assertEqual([f.split(": ", 1)[1] for f in found], planted)
 
