@@ -157,8 +157,8 @@ class BatchParts(unittest.TestCase):
         self.assertAlmostEqual(costs["g.plan"]["flops"] / costs["g.pbtxt"]["flops"], 1, delta=0.03)
         self.assertAlmostEqual(costs["g.plan"]["flops"] / convolutions, 1, delta=0.06)
         made = json.loads(self.opc("run", "g.plan", "--weights", "w.npz", "--input", "x=@x.npy", "--profile", "--print", "none", "--json").stdout)
-        flops = {op["op"]: op["flops"] for op in made["profile"]["ops"]}
-        self.assertGreater(flops["t2"], 0.9 * convolutions)
+        inside = sum(op["flops"] for op in made["profile"]["ops"] if op.get("in") == "t2")
+        self.assertGreater(inside, 0.9 * convolutions)
         self.file("c.json", json.dumps({"schema": 1, "name": "one", "device": {"flops": {"f32": 1e9}, "memory_bandwidth": 1e12, "memory_bytes": 1 << 34},
                                         "levels": [{"name": "none", "devices": 1, "latency": 0, "bandwidth": 1e12}]}))
         step = json.loads(self.opc("compile", "g.pbtxt", "-o", "g.plan", "--simulate", "c.json", "--json").stdout)["simulation"]["step_seconds"]
