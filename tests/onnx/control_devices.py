@@ -12,13 +12,13 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import control_flow as flow  # noqa: E402
 import control_gradients as grads  # noqa: E402
 import export_control as written  # noqa: E402
-import gpu_ops  # noqa: E402
+import gpu_build  # noqa: E402
 import messages as m  # noqa: E402
 
 F32, X = np.float32, flow.X
 MOST = r'key: \"most\"\n      value {\n        at_int64: 0' # of a loop in a branch, as its text is in the file
 RANKS, GPU = ("--ranks", "2", "--in-process"), ("--device", "sim")
-DEVICES = (RANKS,) if gpu_ops.missing() else (RANKS, GPU)  # test_gpus_are_there says so
+DEVICES = (RANKS,) if gpu_build.without_simulator() else (RANKS, GPU)  # test_gpus_are_there says so
 
 
 class WrittenOut(flow.Control):
@@ -39,8 +39,7 @@ class WrittenOut(flow.Control):
         return self.path("g.pbtxt"), ["--weights", self.path("w.safetensors")]
 
     def test_gpus_are_there(self):
-        if gpu_ops.missing():
-            self.skipTest(gpu_ops.missing())
+        gpu_build.need_simulator()
         self.assertIn(GPU, DEVICES)
 
     def test_branches(self):
