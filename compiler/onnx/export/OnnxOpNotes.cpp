@@ -55,7 +55,8 @@ public:
     size_t k = 0;
     for (const onnx::Node &node : written.node()) {
       if (isConstant(node)) continue;
-      if (k == there.size() || !one(node, *there[k++])) return false;
+      if (k == there.size() || !one(node, *there[k])) return false;
+      ++k;
     }
     return k == there.size();
   }
