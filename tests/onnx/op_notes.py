@@ -7,6 +7,7 @@ import unittest
 
 import numpy as np
 
+import measured
 from messages import field, fields
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
@@ -181,6 +182,27 @@ class OpNotes(unittest.TestCase):
 
         self.assertNotIn("log2", self.imported(changed(self.model, GRAPH_FIELD, of_graph)))
         self.agrees()
+
+    def test_notes_cost_no_memory(self):
+        """A note of another size than the nodes have, for which the op would write a table of 8 TB."""
+        with open(self.path("pool.pbtxt"), "w", encoding="utf-8") as f:
+            f.write("""op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 1 dim: 1 dim: 1000 dim: 1000 } data_type: kFloat } } }
+op { name: "p" user_conf { op_type_name: "adaptive_avg_pool2d" input { key: "x" value { s: "x/out" } } output { key: "y" value { s: "p/y_0" } }
+  attr { key: "output_size" value { at_list_int64 { val: 7 val: 7 } } } } }
+op { name: "y" output_conf { in: "p/y_0" out: "out" } }""")
+        self.opc("compile", "pool.pbtxt", "--emit", "onnx", "-o", "pool.onnx")
+        with open(self.path("pool.onnx"), "rb") as f:
+            model = f.read()
+        self.assertEqual(self.imported(model), ["adaptive_avg_pool2d"])
+        hostile = lambda m: field(1, entry(m)[0]) + field(2, entry(m)[1].replace("val: 7", "val: 1000000000"))
+        model = of_nodes(model, lambda node: changed(node, METADATA, hostile))
+        self.assertIn(b"val: 1000000000", model)
+        self.assertNotIn("adaptive_avg_pool2d", self.imported(model))
+        done, seconds, peak = measured.run([OPC, "show", "changed.onnx"], self.folder.name)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLess(seconds, measured.SECONDS)
+        _, _, plain = measured.run([OPC, "show", "pool.onnx"], self.folder.name)
+        self.assertLess(peak, plain + (64 << 20))
 
     def test_other_names(self):
         """A tool that calls all values otherwise: the notes say nothing any more."""

@@ -16,6 +16,7 @@ namespace {
 constexpr const char *kKey = "opc.op", *kNodesKey = "opc.nodes";
 constexpr const char *kFirst = "/1"; // behind the op's name: that of the first of several nodes
 constexpr size_t kMostText = 1 << 16, kMostNodes = 1 << 12;
+constexpr int64_t kFreeElements = 1 << 22; // of tables that an emitter may write whatever the model has
 
 /// Says nothing of texts that cannot be read.
 struct Quiet final : google::protobuf::io::ErrorCollector {
@@ -40,6 +41,28 @@ bool isSame(const onnx::Tensor &a, const StoredTensor &b) {
   const Shape &shape = b.desc.shape();
   return a.data_type() == elementType(b.desc.data_type()).onnx && a.raw_data() == b.bytes &&
          std::equal(a.dims().begin(), a.dims().end(), shape.begin(), shape.end());
+}
+
+/// Whether an emitter's tables can be those of the model. They have a cell for each pair of indices along an axis that
+/// changes at most, and a table, or a weight as large, is then among what the nodes read: a note alone must not cost
+/// memory.
+bool isOfSize(const OpInstance &instance, const std::vector<const onnx::Node *> &nodes, const NodesAround &around) {
+  int64_t known = kFreeElements, given = 0;
+  for (const onnx::Node *node : nodes)
+    for (const std::string &name : node->input())
+      if (const StoredTensor *value = name.empty() ? nullptr : around.constant(name))
+        known = std::max(known, value->desc.shape().elem_cnt());
+  for (const user_op::TensorDesc &in : instance.inputDescs()) given = std::max(given, in.shape().elem_cnt());
+  for (const user_op::TensorDesc &out : instance.outputDescs()) {
+    if (out.shape().elem_cnt() / 256 > std::max(given, known)) return false;
+    if (instance.inputDescs().empty()) continue;
+    const Shape &from = instance.inputDescs()[0].shape(), &to = out.shape();
+    for (int64_t k = 0; k < to.NumAxes() && from.NumAxes() == to.NumAxes(); ++k)
+      if (from.At(k) != to.At(k) && from.At(k) > 0 && to.At(k) > known / from.At(k)) return false;
+    if (from.NumAxes() != to.NumAxes() && to.elem_cnt() > std::max(16 * std::min(given, INT64_MAX / 16), known))
+      return false;
+  }
+  return true;
 }
 
 /// Nodes that were just written against those of a model.
@@ -153,7 +176,7 @@ bool isWrittenSo(const OpNote &note, const std::vector<const onnx::Node *> &node
     if (wire == wires.end()) return false;
     instance.inputDescs()[k] = user_op::TensorDesc(wire->second.shape, wire->second.type);
   }
-  if (!instance.infer().isOk()) return false;
+  if (!instance.infer().isOk() || !isOfSize(instance, nodes, around)) return false;
   outputs->clear();
   for (size_t k = 0; k < instance.outputArgs().size(); ++k) {
     const auto &[arg, index] = instance.outputArgs()[k];
