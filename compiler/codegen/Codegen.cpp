@@ -6,11 +6,13 @@
 #include "RegionEmitter.h"
 #include "RegionKey.h"
 
+#include <algorithm>
 #include <cctype>
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace opc {
 namespace {
@@ -55,6 +57,27 @@ public:
   Codegen(CodeLevel level, bool isEager) : level_(level), isEager_(isEager) {}
   bool isEager() const override { return isEager_; }
   bool isWider() const override { return isEager_ || level_ == CodeLevel::kV4; }
+
+  /// What this process has made, or has found on disk once.
+  std::shared_ptr<const RegionCode> ready(const Region &region) override {
+    const std::lock_guard lock(mutex_);
+    const std::string key = keyOf(region);
+    std::weak_ptr<const RegionCode> &known = known_[key];
+    if (std::shared_ptr<const RegionCode> same = known.lock()) {
+      ++stats_.reused;
+      return same;
+    }
+    const bool areOurs = std::all_of(region.steps.begin(), region.steps.end(), isBuiltIn);
+    if (!cache_ || !areOurs || !looked_.insert(key).second) return nullptr;
+    CodegenEvent event = begin(region);
+    std::string reason;
+    std::shared_ptr<const RegionCode> made = kept(region, &reason, &event);
+    if (!made) return nullptr;
+    event.isCached = true;
+    end(std::move(event), true, "");
+    known = made;
+    return made;
+  }
 
   std::shared_ptr<const RegionCode> compile(const Region &region, std::string *reason) override {
     const std::lock_guard lock(mutex_);
@@ -137,20 +160,28 @@ private:
     return made;
   }
 
+  std::string keyOnDisk(const Region &region) const {
+    const std::string level = codeLevelName(level_) + (' ' + std::to_string(codegen::lanesOf(level_)));
+    return cache_ ? cacheKey(keyOf(region), level) : "";
+  }
+
+  /// From disk; null where it is not there.
+  std::shared_ptr<const RegionCode> kept(const Region &region, std::string *reason, CodegenEvent *event) {
+    const std::string key = keyOnDisk(region), object = key.empty() ? "" : cache_->find(key);
+    return object.empty() ? nullptr : load(region, object, codegen::lanesOf(level_), reason, event);
+  }
+
   std::shared_ptr<const RegionCode> make(const Region &region, std::string *reason, CodegenEvent *event) {
     const unsigned lanes = codegen::lanesOf(level_);
-    const std::string level = codeLevelName(level_) + (' ' + std::to_string(lanes));
-    const std::string key = cache_ ? cacheKey(keyOf(region), level) : "";
-    std::string object = key.empty() ? "" : cache_->find(key);
-    if (!object.empty())
-      if (auto made = load(region, object, lanes, reason, event)) {
-        event->isCached = true;
-        return made;
-      }
+    if (auto made = kept(region, reason, event)) {
+      event->isCached = true;
+      return made;
+    }
+    const std::string key = keyOnDisk(region);
     if (!leaves_) leaves_ = std::make_unique<codegen::LeafLibrary>(context_);
     std::unique_ptr<llvm::Module> module = codegen::emitRegion(region, *leaves_, context_, lanes, reason);
     if (!module) return nullptr;
-    object = codegen::compileToObject(std::move(module), level_, reason);
+    const std::string object = codegen::compileToObject(std::move(module), level_, reason);
     if (object.empty()) return nullptr;
     event->isCached = false;
     auto made = load(region, object, lanes, reason, event);
@@ -180,6 +211,7 @@ private:
   llvm::LLVMContext context_;
   std::unique_ptr<codegen::LeafLibrary> leaves_;
   std::unordered_map<std::string, std::weak_ptr<const RegionCode>> known_;
+  std::unordered_set<std::string> looked_; // for on disk before they were wanted
   std::unordered_map<std::string, std::weak_ptr<const DeviceCode>> knownOnDevice_;
   CodegenStats stats_;
   std::vector<CodegenEvent> events_;

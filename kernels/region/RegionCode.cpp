@@ -1,7 +1,10 @@
 // The compiler of regions that this process has, and when it is asked.
 // SPDX-License-Identifier: Apache-2.0
 #include "RegionCode.h"
+#include "RegionKey.h"
 
+#include <string>
+#include <unordered_map>
 #include <utility>
 
 #include <pthread.h>
@@ -62,21 +65,52 @@ thread_local bool WithoutRegionCode::isOn_ = false;
 
 std::shared_ptr<RegionCompiler> compilerOfLoad() { return WithoutRegionCode::isOn() ? nullptr : regionCompiler(); }
 
+namespace {
+
+/// That of the regions with the same code which some plan has.
+std::shared_ptr<RegionTraffic> trafficOf(const Region &region) {
+  static std::unordered_map<std::string, std::weak_ptr<RegionTraffic>> all;
+  static size_t swept = 64;
+  std::string key = regionKey(region);
+  const std::lock_guard lock(mutex);
+  if (all.size() > swept) {
+    std::erase_if(all, [](const auto &entry) { return entry.second.expired(); });
+    swept = 2 * all.size() + 64;
+  }
+  std::weak_ptr<RegionTraffic> &known = all[std::move(key)];
+  std::shared_ptr<RegionTraffic> traffic = known.lock();
+  if (!traffic) known = traffic = std::make_shared<RegionTraffic>();
+  return traffic;
+}
+
+} // namespace
+
 RegionCodeChoice::RegionCodeChoice(const Region &region, std::shared_ptr<RegionCompiler> compiler, bool waits)
-    : region_(region), compiler_(std::move(compiler)), bytes_(bytesMoved(region)) {
-  if (compiler_) made_ = compiler_->ready(region);
+    : region_(region), compiler_(std::move(compiler)), bytes_(bytesMoved(region)),
+      traffic_(compiler_ ? trafficOf(region) : nullptr) {
+  if (!compiler_) return;
+  {
+    const std::lock_guard lock(compiling);
+    made_ = compiler_->ready(region);
+  }
+  const int64_t inRun = traffic_->inRun.fetch_add(bytes_, std::memory_order_relaxed) + bytes_;
   if (made_) {
     code_.store(made_.get(), std::memory_order_release);
     tried_.store(true, std::memory_order_release);
-  } else if (compiler_ && ((bytes_ >= kAtOnce && !waits) || compiler_->isEager())) {
+  } else if ((inRun >= kAtOnce && !waits) || compiler_->isEager()) {
     compile();
   }
+}
+
+RegionCodeChoice::~RegionCodeChoice() {
+  if (traffic_) traffic_->inRun.fetch_sub(bytes_, std::memory_order_relaxed);
 }
 
 const RegionCode *RegionCodeChoice::next() const {
   const RegionCode *code = code_.load(std::memory_order_acquire);
   if (code || !compiler_ || tried_.load(std::memory_order_acquire)) return code;
-  if (moved_.fetch_add(bytes_, std::memory_order_relaxed) < kInAll) return nullptr;
+  const int64_t moved = traffic_->moved.fetch_add(bytes_, std::memory_order_relaxed);
+  if (moved < kInAll && !traffic_->isCompiled.load(std::memory_order_relaxed)) return nullptr;
   compile();
   return code_.load(std::memory_order_acquire);
 }
@@ -86,6 +120,7 @@ void RegionCodeChoice::compile() const {
   if (tried_.load(std::memory_order_relaxed)) return;
   std::string reason; // the loops do as well without: nobody is told
   made_ = compiler_->compile(region_, &reason);
+  traffic_->isCompiled.store(true, std::memory_order_relaxed);
   code_.store(made_.get(), std::memory_order_release);
   tried_.store(true, std::memory_order_release);
 }

@@ -74,15 +74,26 @@ user_op::KernelDef kernelOfOne(std::shared_ptr<const Region> region, std::shared
 /// Bytes that a region reads and writes in one run.
 int64_t bytesMoved(const Region &region);
 
-/// When a region gets its code: as soon as the loops of its steps have cost about what compiling does. One that moves
-/// kAtOnce bytes in a run is compiled when its plan is loaded, others when they have moved kInAll; what is ready is
-/// taken at once.
+/// What regions that have the same code move, all those of the process together: a network has one activation in many
+/// places, each of them small.
+struct RegionTraffic {
+  std::atomic<int64_t> inRun{0}; // in a run of each of them
+  std::atomic<int64_t> moved{0}; // in all
+  std::atomic<bool> isCompiled{false};
+};
+
+/// When a region gets its code: as soon as the loops of its steps have cost about what compiling does. Where those of
+/// one code move kAtOnce bytes in a run it is compiled when their plan is loaded, else when they have moved kInAll;
+/// what is ready is taken at once.
 class RegionCodeChoice {
 public:
   static constexpr int64_t kAtOnce = int64_t{32} << 20, kInAll = int64_t{64} << 20;
 
-  /// `compiler`: null for a region that has no code. `waits`: compiled when it has moved kInAll, be it large.
+  /// `compiler`: null for a region that has no code. `waits`: compiled when kInAll have been moved, be it large.
   RegionCodeChoice(const Region &region, std::shared_ptr<RegionCompiler> compiler, bool waits = false);
+  RegionCodeChoice(const RegionCodeChoice &) = delete;
+  RegionCodeChoice &operator=(const RegionCodeChoice &) = delete;
+  ~RegionCodeChoice();
   /// Called at the beginning of each run. The code, if there is one yet.
   const RegionCode *next() const;
 
@@ -92,7 +103,7 @@ private:
   const Region &region_;
   const std::shared_ptr<RegionCompiler> compiler_;
   const int64_t bytes_;
-  mutable std::atomic<int64_t> moved_{0};
+  const std::shared_ptr<RegionTraffic> traffic_;
   mutable std::atomic<bool> tried_{false};
   mutable std::shared_ptr<const RegionCode> made_;
   mutable std::atomic<const RegionCode *> code_{nullptr};

@@ -70,6 +70,16 @@ class CodeCache(unittest.TestCase):
         self.write("h.pbtxt", graph(["exp", "sqrt"]))
         self.assertEqual(self.run_graph(what="h.pbtxt")[0], (1, 0))
 
+    def test_what_is_on_disk_is_taken_at_once(self):
+        """Without a level asked for, a small region waits until it has moved 64 MiB; not for what needs no compiling."""
+        with open("/proc/cpuinfo", encoding="utf-8") as f:
+            best = "v4" if "avx512f" in f.read() else "v3"
+        want = self.run_graph(OPC_CODE_LEVEL="")
+        self.assertEqual(want[0], (0, 0))
+        self.assertEqual(self.run_graph(OPC_CODE_LEVEL=best)[0], (1, 0))
+        self.assertEqual(self.run_graph(OPC_CODE_LEVEL=""), ((1, 1), want[1]))
+        self.assertEqual(self.run_graph("--no-cache", OPC_CODE_LEVEL=""), want)
+
     def test_functions_of_the_program_are_found_again(self):
         """What is called for each number lies elsewhere in every process."""
         self.write("g.pbtxt", graph(["abs", "lgamma", "negative"]))

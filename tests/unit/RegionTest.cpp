@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PlanBuilder.h"
 #include "PlanFile.h"
+#include "RegionCode.h"
 #include "Session.h"
 #include "TilePlan.h"
 
@@ -93,6 +94,60 @@ TEST_CASE("a broadcast input's elements are found for every range of the loop", 
   }
   CHECK(TileAccess(Shape{1, 1}, Shape{3, 4}, 4).kind() == TileAccess::Kind::kSingle);
   CHECK(TileAccess(Shape{3, 4}, Shape{1, 3, 4}, 4).kind() == TileAccess::Kind::kWhole);
+}
+
+namespace {
+struct CountingCompiler final : RegionCompiler {
+  std::shared_ptr<const RegionCode> compile(const Region &, std::string *) override {
+    ++asked;
+    return made;
+  }
+  std::shared_ptr<const RegionCode> ready(const Region &) override { return isReady ? made : nullptr; }
+  int asked = 0;
+  bool isReady = false;
+  std::shared_ptr<const RegionCode> made = std::make_shared<RegionCode>();
+};
+
+/// Moves `mib` in a run. `type`: regions of another type have other code.
+Region copying(int64_t mib, DataType type) {
+  Region r;
+  r.shape = Shape{(mib << 20) / 2 / static_cast<int64_t>(GetSizeOfDataType(type))};
+  r.inputs.emplace_back(r.shape, type);
+  r.outputs = {0};
+  return r;
+}
+} // namespace
+
+TEST_CASE("regions of one code are compiled by what they move together", "[region]") {
+  const auto compiler = std::make_shared<CountingCompiler>();
+  const Region eight = copying(8, kFloat), four = copying(4, kFloat), other = copying(8, kDouble);
+  {
+    const RegionCodeChoice a(eight, compiler), b(four, compiler), apart(other, compiler);
+    CHECK(compiler->asked == 0);
+    for (int run = 0; run < 7; ++run) CHECK(a.next() == nullptr); // 56 MiB
+    CHECK(b.next() == nullptr);
+    CHECK(b.next() == nullptr); // 64 MiB
+    CHECK(apart.next() == nullptr);
+    CHECK(b.next() == compiler->made.get());
+    CHECK(a.next() == compiler->made.get());
+    CHECK(apart.next() == nullptr);
+    CHECK(compiler->asked == 2);
+    const RegionCodeChoice late(four, compiler); // a plan that is loaded after
+    CHECK(late.next() == compiler->made.get());
+  }
+  compiler->asked = 0;
+  const RegionCodeChoice a(eight, compiler), b(eight, compiler), c(eight, compiler), apart(other, compiler);
+  CHECK(compiler->asked == 0); // what the plans before have moved is gone with them
+  const RegionCodeChoice waiting(eight, compiler, true);
+  CHECK(compiler->asked == 0);
+  const RegionCodeChoice e(eight, compiler); // more than 32 MiB in a run
+  CHECK(compiler->asked == 1);
+  CHECK(e.next() == compiler->made.get());
+  CHECK(a.next() == compiler->made.get());
+  CHECK(apart.next() == nullptr);
+  compiler->isReady = true;
+  const RegionCodeChoice ready(other, compiler);
+  CHECK(ready.next() == compiler->made.get());
 }
 
 TEST_CASE("a plan's region is one task, and makes what its ops make", "[region]") {
