@@ -49,6 +49,5 @@ const RowMath &rowMath();
 
 /// By level, for tests. The second one needs AVX-512.
 extern const RowMath kRowMathV3, kRowMathV4;
-bool hasRowMathV4();
 
 } // namespace opc::cpu

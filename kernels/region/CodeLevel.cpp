@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CodeLevel.h"
 
+#include "opc/ProcessorLevel.h"
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -35,10 +37,7 @@ CodeLevel processorLevel() {
   if (has(__builtin_cpu_supports("avx2"), __builtin_cpu_supports("fma"), __builtin_cpu_supports("f16c"),
           __builtin_cpu_supports("bmi"), __builtin_cpu_supports("bmi2")))
     best = CodeLevel::kV3;
-  if (best == CodeLevel::kV3 &&
-      has(__builtin_cpu_supports("avx512f"), __builtin_cpu_supports("avx512bw"), __builtin_cpu_supports("avx512cd"),
-          __builtin_cpu_supports("avx512dq"), __builtin_cpu_supports("avx512vl")))
-    best = CodeLevel::kV4;
+  if (best == CodeLevel::kV3 && hasLevelV4()) best = CodeLevel::kV4;
 #endif
   return best;
 }

@@ -1,6 +1,7 @@
 // The functions on rows: against the formulas in f64, and the same bits at both levels.
 // SPDX-License-Identifier: Apache-2.0
 #include "RowMath.h"
+#include "opc/ProcessorLevel.h"
 
 #include <algorithm>
 #include <bit>
@@ -75,7 +76,7 @@ void requireSame(const Row &a, const Row &b) {
 } // namespace
 
 TEST_CASE("functions on rows have the same bits with AVX-512 and without", "[rows]") {
-  if (!opc::cpu::hasRowMathV4()) return;
+  if (!opc::hasLevelV4()) return;
   for (int64_t n : kSizes)
     for (int64_t rows : {1, 3}) {
       Row x = values(n * rows, static_cast<unsigned>(n)), y = values(n * rows, 7, 0, 1);
@@ -94,7 +95,7 @@ TEST_CASE("functions on rows have the same bits with AVX-512 and without", "[row
 TEST_CASE("functions on rows are what their formulas say", "[rows]") {
   for (const RowMath *math : {&kRowMathV3, &kRowMathV4})
     for (int64_t n : kSizes) {
-      if (math == &kRowMathV4 && !opc::cpu::hasRowMathV4()) continue;
+      if (math == &kRowMathV4 && !opc::hasLevelV4()) continue;
       INFO(n << " elements");
       const Row x = values(n, 3), dy = values(n, 5, -1, 1), gamma = values(n, 6, 0.5f, 2);
       const auto size = static_cast<size_t>(n);

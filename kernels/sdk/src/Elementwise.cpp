@@ -5,6 +5,7 @@
 #include "opc/Convert.h"
 #include "opc/Dispatch.h"
 #include "opc/JoinableKernel.h"
+#include "opc/ProcessorLevel.h"
 
 #include <algorithm>
 #include <cstring>
@@ -372,6 +373,18 @@ scalar::AttributeReader readAttributes(std::vector<std::string> names) {
   };
 }
 
+/// Those for this processor.
+std::vector<RowKernel> chosenRows(const std::vector<RowKernel> &all) {
+  std::vector<RowKernel> chosen;
+  for (const RowKernel &k : all) {
+    if (k.computeType != kInvalidDataType)
+      chosen.push_back(k);
+    else if (usesLevelV4())
+      chosen.back().row = k.row;
+  }
+  return chosen;
+}
+
 bool isNumeric(AttrType t) { return t == kAtInt32 || t == kAtInt64 || t == kAtBool || t == kAtFloat || t == kAtDouble; }
 
 } // namespace
@@ -450,7 +463,7 @@ void add(OpDef &def, Spec spec) {
   }
   if (def.cases.empty()) def.cases = defaultCases(*op, spec.options);
 
-  for (const RowKernel &row : spec.kernels) {
+  for (const RowKernel &row : chosenRows(spec.kernels)) {
     OpKernelRegistry builder(def.name, def.origin.file.c_str(), def.origin.line);
     builder.SetIsMatchedHob((HobDeviceType() == DeviceType::kCPU) & (HobDataType(op->inputs[0], 0) == row.type));
     if (!spec.boolOutput || row.type == kBool)

@@ -50,6 +50,7 @@ constexpr int kMaxParameters = 6;
 using Row = void (*)(const void *const *in, uint32_t contiguous, const void *parameters, void *out, int64_t n);
 
 /// One kernel: the tensors' type, the type that the row computes in (f32 for f16 and bf16, u8 for bool), and the row.
+/// One whose computeType is kInvalidDataType is the row of the one before it, for processors with AVX-512.
 struct RowKernel {
   DataType type;
   DataType computeType;
@@ -101,6 +102,12 @@ template <> struct Compute<bool> {
 #define OPC_INDEPENDENT_ITERATIONS
 #endif
 
+// One source, two targets: opc's own ops, which are compiled for x86-64-v3, are there for x86-64-v4, too, with the same
+// bits.
+#if defined(OPC_ROWS_FOR_V4) && defined(__clang__) && defined(__FMA__) && !defined(__AVX512F__)
+#define OPC_WIDE_ROWS __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl"), min_vector_width(512)))
+#endif
+
 /// The loops of F for compute type C and stored output type O.
 template <class F, class C, class O> struct Loops {
   static constexpr uint32_t kArity = F::arity;
@@ -121,25 +128,27 @@ template <class F, class C, class O> struct Loops {
       return static_cast<O>(r.value);
   }
   template <uint32_t Mask, size_t... K>
-  static void loop(const void *const *in, const N *scalars, O *out, int64_t n, std::index_sequence<K...>) {
+  static OPC_SCALAR_INLINE void loop(const void *const *in, const N *scalars, O *out, int64_t n,
+                                     std::index_sequence<K...>) {
     const C *const p[] = {static_cast<const C *>(in[K])...};
     const N s[] = {scalars[K]...};
     OPC_INDEPENDENT_ITERATIONS
     for (int64_t i = 0; i < n; ++i) out[i] = stored(F::template apply<N>(element<Mask, K>(p, s, i)...));
   }
   template <size_t... K>
-  static void strided(const void *const *in, uint32_t mask, const N *scalars, O *out, int64_t n,
-                      std::index_sequence<K...>) {
+  static OPC_SCALAR_INLINE void strided(const void *const *in, uint32_t mask, const N *scalars, O *out, int64_t n,
+                                        std::index_sequence<K...>) {
     const C *const p[] = {(mask >> K & 1u) ? static_cast<const C *>(in[K]) : &scalars[K].value...};
     const int64_t stride[] = {static_cast<int64_t>(mask >> K & 1u)...};
     for (int64_t i = 0; i < n; ++i) out[i] = stored(F::template apply<N>(N(p[K][i * stride[K]])...));
   }
-  template <size_t... K> static void fill(const N *s, O *out, int64_t n, std::index_sequence<K...>) {
+  template <size_t... K> static OPC_SCALAR_INLINE void fill(const N *s, O *out, int64_t n, std::index_sequence<K...>) {
     const O value = stored(F::template apply<N>(s[K]...));
     for (int64_t i = 0; i < n; ++i) out[i] = value;
   }
 
-  static void row(const void *const *in, uint32_t mask, const void *parameters, void *output, int64_t n) {
+  static OPC_SCALAR_INLINE void run(const void *const *in, uint32_t mask, const void *parameters, void *output,
+                                    int64_t n) {
     N scalars[kArity];
     for (uint32_t k = 0; k < kArity; ++k) {
       if (mask >> k & 1u)
@@ -160,6 +169,16 @@ template <class F, class C, class O> struct Loops {
       return strided(in, mask, scalars, out, n, Indices());
     }
   }
+
+  static void row(const void *const *in, uint32_t mask, const void *parameters, void *output, int64_t n) {
+    run(in, mask, parameters, output, n);
+  }
+#ifdef OPC_WIDE_ROWS
+  OPC_WIDE_ROWS static void wideRow(const void *const *in, uint32_t mask, const void *parameters, void *output,
+                                    int64_t n) {
+    run(in, mask, parameters, output, n);
+  }
+#endif
 };
 template <class F, class Output, class... T> std::vector<RowKernel> rowKernels(TypeList<T...>) {
   std::vector<RowKernel> kernels;
@@ -168,6 +187,10 @@ template <class F, class Output, class... T> std::vector<RowKernel> rowKernels(T
     using C = typename Compute<Stored>::type;
     using O = std::conditional_t<std::is_same_v<Output, output::Bool>, bool, C>;
     kernels.push_back({GetDataType<Stored>::value, GetDataType<C>::value, &Loops<F, C, O>::row});
+#ifdef OPC_WIDE_ROWS
+    if constexpr (std::is_floating_point_v<C>)
+      kernels.push_back({GetDataType<Stored>::value, kInvalidDataType, &Loops<F, C, O>::wideRow});
+#endif
   };
   (one(T()), ...);
   return kernels;
