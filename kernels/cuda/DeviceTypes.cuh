@@ -11,6 +11,7 @@
 #include "opc/Floats.h"
 #undef inline
 
+#include "EachType.cuh"
 #include "opc/ElementTypes.h"
 #include "opc/ScalarMath.h"
 

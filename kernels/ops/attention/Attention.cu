@@ -64,9 +64,6 @@ template <class T> __device__ void attention(const AttentionArguments &a) {
       attention_##name(const __grid_constant__ AttentionArguments a) {                                                 \
     attention<T>(a);                                                                                                   \
   }
-OPC_ATTENTION(f32, float)
-OPC_ATTENTION(f64, double)
-OPC_ATTENTION(f16, float16)
-OPC_ATTENTION(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_ATTENTION)
 
 } // namespace opc::cuda

@@ -97,9 +97,6 @@ template <class T> __device__ void attentionKeyGrad(const AttentionArguments &a)
   OPC_ATTENTION_KERNEL(attention_along_##name, attentionAlong<T>)                                                      \
   OPC_ATTENTION_KERNEL(attention_query_grad_##name, attentionQueryGrad<T>)                                             \
   OPC_ATTENTION_KERNEL(attention_key_grad_##name, attentionKeyGrad<T>)
-OPC_ATTENTION(f32, float)
-OPC_ATTENTION(f64, double)
-OPC_ATTENTION(f16, float16)
-OPC_ATTENTION(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_ATTENTION)
 
 } // namespace opc::cuda

@@ -11,9 +11,6 @@ namespace opc::cuda {
   OPC_CONV_KERNEL(conv_data_tiles_last_##name, (tiles(DataProblem<T, true>{a, 0})))                                    \
   OPC_CONV_KERNEL(conv_data_elements_first_##name, (elements(DataProblem<T, false>{a, 0})))                            \
   OPC_CONV_KERNEL(conv_data_elements_last_##name, (elements(DataProblem<T, true>{a, 0})))
-OPC_CONV(f32, float)
-OPC_CONV(f64, double)
-OPC_CONV(f16, float16)
-OPC_CONV(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_CONV)
 
 } // namespace opc::cuda

@@ -29,9 +29,6 @@ template <class T> __device__ void addSlices(const void *from, void *to, int64_t
       conv_add_slices_##name(const void *from, void *to, int64_t n, int64_t slices) {                                  \
     addSlices<T>(from, to, n, slices);                                                                                 \
   }
-OPC_CONV(f32, float)
-OPC_CONV(f64, double)
-OPC_CONV(f16, float16)
-OPC_CONV(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_CONV)
 
 } // namespace opc::cuda

@@ -21,9 +21,6 @@ __device__ void prelu(const void *x, const void *alpha, void *y, int64_t n, int6
       prelu_##name(const void *x, const void *alpha, void *y, int64_t n, int64_t channels, int64_t inner) {            \
     prelu<T>(x, alpha, y, n, channels, inner);                                                                         \
   }
-OPC_PRELU(f32, float)
-OPC_PRELU(f64, double)
-OPC_PRELU(f16, float16)
-OPC_PRELU(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_PRELU)
 
 } // namespace opc::cuda

@@ -70,9 +70,6 @@ template <class M, class B> __device__ void selectPacked(const ElementwiseArgume
 #define OPC_SELECTS(m, M)                                                                                              \
   OPC_SELECT(m, M, 1, uint8_t)                                                                                         \
   OPC_SELECT(m, M, 2, uint16_t) OPC_SELECT(m, M, 4, uint32_t) OPC_SELECT(m, M, 8, uint64_t)
-OPC_SELECTS(1, uint8_t)
-OPC_SELECTS(2, uint16_t)
-OPC_SELECTS(4, uint32_t)
-OPC_SELECTS(8, uint64_t)
+OPC_EACH_SIZE(OPC_SELECTS)
 
 } // namespace opc::cuda

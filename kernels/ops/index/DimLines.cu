@@ -177,21 +177,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) check_lines(const __grid_co
   OPC_LINE_SUMS(name, T)                                                                                               \
   OPC_LINES(dim_scatter_mul_grad_##name, dimMulGrad<T>)                                                                \
   OPC_LINES(dim_scatter_mul_grad_grad_##name, dimMulSecond<T>)
-OPC_LINE_MOVES(1, uint8_t)
-OPC_LINE_MOVES(2, uint16_t)
-OPC_LINE_MOVES(4, uint32_t)
-OPC_LINE_MOVES(8, uint64_t)
-OPC_LINE_FLOATS(f32, float)
-OPC_LINE_FLOATS(f64, double)
-OPC_LINE_FLOATS(f16, float16)
-OPC_LINE_FLOATS(bf16, bfloat16)
-OPC_LINE_SUMS(i8, int8_t)
-OPC_LINE_SUMS(u8, uint8_t)
-OPC_LINE_SUMS(i16, int16_t)
-OPC_LINE_SUMS(u16, uint16_t)
-OPC_LINE_SUMS(i32, int32_t)
-OPC_LINE_SUMS(u32, uint32_t)
-OPC_LINE_SUMS(i64, int64_t)
-OPC_LINE_SUMS(u64, uint64_t)
+OPC_EACH_SIZE(OPC_LINE_MOVES)
+OPC_EACH_FLOAT(OPC_LINE_FLOATS)
+OPC_EACH_INTEGER(OPC_LINE_SUMS)
 
 } // namespace opc::cuda

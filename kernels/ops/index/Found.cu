@@ -198,10 +198,7 @@ __device__ void bounded(const void *x, const void *count, void *y, int64_t n, in
                       int64_t begin, int32_t isWide) {                                                                 \
     bounded<B>(x, count, y, n, inner, size, begin, isWide);                                                            \
   }
-OPC_BOUNDED(1, uint8_t)
-OPC_BOUNDED(2, uint16_t)
-OPC_BOUNDED(4, uint32_t)
-OPC_BOUNDED(8, uint64_t)
+OPC_EACH_SIZE(OPC_BOUNDED)
 
 #define OPC_ARGWHERE(name, T)                                                                                          \
   extern "C" __global__ void __launch_bounds__(256, 1) argwhere_##name(const __grid_constant__ ArgwhereArguments a) {  \
@@ -217,18 +214,7 @@ OPC_BOUNDED(8, uint64_t)
     uniquePlaces<T>(a);                                                                                                \
   }
 #define OPC_FOUND(name, T) OPC_ARGWHERE(name, T) OPC_UNIQUE(name, T)
-OPC_FOUND(f32, float)
-OPC_FOUND(f64, double)
-OPC_FOUND(f16, float16)
-OPC_FOUND(bf16, bfloat16)
-OPC_FOUND(i8, int8_t)
-OPC_FOUND(u8, uint8_t)
-OPC_FOUND(i16, int16_t)
-OPC_FOUND(u16, uint16_t)
-OPC_FOUND(i32, int32_t)
-OPC_FOUND(u32, uint32_t)
-OPC_FOUND(i64, int64_t)
-OPC_FOUND(u64, uint64_t)
+OPC_EACH_NUMBER(OPC_FOUND)
 OPC_ARGWHERE(bool, bool)
 
 } // namespace opc::cuda

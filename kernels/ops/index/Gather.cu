@@ -37,14 +37,8 @@ template <class T> __device__ void oneHot(const RowIndices &r, uint64_t on, uint
       one_hot_##bytes(const __grid_constant__ RowIndices r, uint64_t on, uint64_t off, void *out) {                    \
     oneHot<T>(r, on, off, out);                                                                                        \
   }
-OPC_GATHER(1, uint8_t)
-OPC_GATHER(2, uint16_t)
-OPC_GATHER(4, uint32_t)
-OPC_GATHER(8, uint64_t)
+OPC_EACH_SIZE(OPC_GATHER)
 OPC_GATHER(16, uint4)
-OPC_ONE_HOT(1, uint8_t)
-OPC_ONE_HOT(2, uint16_t)
-OPC_ONE_HOT(4, uint32_t)
-OPC_ONE_HOT(8, uint64_t)
+OPC_EACH_SIZE(OPC_ONE_HOT)
 
 } // namespace opc::cuda

@@ -89,18 +89,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) check_rows(const __grid_con
       scatter_add_##name(const __grid_constant__ ScatterArguments a) {                                                 \
     scatterAdd<T>(a);                                                                                                  \
   }
-OPC_SCATTER_ADD(f32, float)
-OPC_SCATTER_ADD(f64, double)
-OPC_SCATTER_ADD(f16, float16)
-OPC_SCATTER_ADD(bf16, bfloat16)
-OPC_SCATTER_ADD(i8, int8_t)
-OPC_SCATTER_ADD(u8, uint8_t)
-OPC_SCATTER_ADD(i16, int16_t)
-OPC_SCATTER_ADD(u16, uint16_t)
-OPC_SCATTER_ADD(i32, int32_t)
-OPC_SCATTER_ADD(u32, uint32_t)
-OPC_SCATTER_ADD(i64, int64_t)
-OPC_SCATTER_ADD(u64, uint64_t)
+OPC_EACH_NUMBER(OPC_SCATTER_ADD)
 
 #define OPC_SCATTER_UPDATE(bytes, T)                                                                                   \
   extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
@@ -111,9 +100,6 @@ OPC_SCATTER_ADD(u64, uint64_t)
       scatter_update_grad_##bytes(const __grid_constant__ RowIndices r, const void *dy, void *dx) {                    \
     updateGrad<T>(r, dy, dx);                                                                                          \
   }
-OPC_SCATTER_UPDATE(1, uint8_t)
-OPC_SCATTER_UPDATE(2, uint16_t)
-OPC_SCATTER_UPDATE(4, uint32_t)
-OPC_SCATTER_UPDATE(8, uint64_t)
+OPC_EACH_SIZE(OPC_SCATTER_UPDATE)
 
 } // namespace opc::cuda

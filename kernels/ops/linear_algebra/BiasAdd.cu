@@ -29,17 +29,6 @@ __device__ void biasAdd(const void *a, const void *b, void *out, int64_t n, int6
       bias_add_##name(const void *a, const void *b, void *out, int64_t n, int64_t channels, int64_t inner) {           \
     biasAdd<T>(a, b, out, n, channels, inner);                                                                         \
   }
-OPC_BIAS_ADD(f32, float)
-OPC_BIAS_ADD(f64, double)
-OPC_BIAS_ADD(f16, float16)
-OPC_BIAS_ADD(bf16, bfloat16)
-OPC_BIAS_ADD(i8, int8_t)
-OPC_BIAS_ADD(u8, uint8_t)
-OPC_BIAS_ADD(i16, int16_t)
-OPC_BIAS_ADD(u16, uint16_t)
-OPC_BIAS_ADD(i32, int32_t)
-OPC_BIAS_ADD(u32, uint32_t)
-OPC_BIAS_ADD(i64, int64_t)
-OPC_BIAS_ADD(u64, uint64_t)
+OPC_EACH_NUMBER(OPC_BIAS_ADD)
 
 } // namespace opc::cuda

@@ -120,9 +120,6 @@ template <class T> __device__ void nllGrad(const ClassArguments &a) {
   OPC_LOSS(sparse_cross_entropy_grad, sparseLossGrad<T>, ClassArguments, name)                                         \
   OPC_LOSS(nll, nll<T>, ClassArguments, name)                                                                          \
   OPC_LOSS(nll_grad, nllGrad<T>, ClassArguments, name)
-OPC_LOSSES(f32, float)
-OPC_LOSSES(f64, double)
-OPC_LOSSES(f16, float16)
-OPC_LOSSES(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_LOSSES)
 
 } // namespace opc::cuda

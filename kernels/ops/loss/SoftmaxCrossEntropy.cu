@@ -117,9 +117,6 @@ __device__ void denseGrad(const void *labels, const void *grad, const void *in, 
   OPC_SPARSE(name, T, i64, int64_t)                                                                                    \
   OPC_ROWS(softmax_cross_entropy_##name, dense<T>, void *, void *)                                                     \
   OPC_ROWS(softmax_cross_entropy_grad_##name, denseGrad<T>, const void *, void *)
-OPC_CROSS_ENTROPY(f32, float)
-OPC_CROSS_ENTROPY(f64, double)
-OPC_CROSS_ENTROPY(f16, float16)
-OPC_CROSS_ENTROPY(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_CROSS_ENTROPY)
 
 } // namespace opc::cuda

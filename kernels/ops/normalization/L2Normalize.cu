@@ -70,9 +70,6 @@ template <class T> __device__ void l2NormalizeGrad(const L2Arguments &a) {
 #define OPC_L2(name, T)                                                                                                \
   OPC_L2_KERNEL(l2_normalize_##name, l2Normalize<T>)                                                                   \
   OPC_L2_KERNEL(l2_normalize_grad_##name, l2NormalizeGrad<T>)
-OPC_L2(f32, float)
-OPC_L2(f64, double)
-OPC_L2(f16, float16)
-OPC_L2(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_L2)
 
 } // namespace opc::cuda

@@ -124,9 +124,6 @@ template <class T> __device__ void channelsGrad(const NormArguments &a) {
   OPC_NORM_KERNEL(norm_apply_channels_##name, applyChannels<T>)                                                        \
   OPC_NORM_KERNEL(norm_parameter_grad_##name, parameterGrad<T>)                                                        \
   OPC_NORM_KERNEL(norm_channels_grad_##name, channelsGrad<T>)
-OPC_NORM(f32, float)
-OPC_NORM(f64, double)
-OPC_NORM(f16, float16)
-OPC_NORM(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_NORM)
 
 } // namespace opc::cuda

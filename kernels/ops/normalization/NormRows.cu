@@ -75,9 +75,6 @@ template <class T> __device__ void normRowsGrad(const NormArguments &a) {
 #define OPC_NORM(name, T)                                                                                              \
   OPC_NORM_KERNEL(norm_rows_##name, normRows<T>)                                                                       \
   OPC_NORM_KERNEL(norm_rows_grad_##name, normRowsGrad<T>)
-OPC_NORM(f32, float)
-OPC_NORM(f64, double)
-OPC_NORM(f16, float16)
-OPC_NORM(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_NORM)
 
 } // namespace opc::cuda

@@ -133,10 +133,7 @@ template <class T> __device__ void maxPoolGradScatter(const PoolArguments &a) {
   OPC_POOL_KERNEL(max_pool_grad_gather_##name, maxPoolGradGather<T>)                                                   \
   OPC_POOL_KERNEL(max_pool_grad_scatter_##name, maxPoolGradScatter<T>)                                                 \
   OPC_POOL_KERNEL(avg_pool_grad_##name, avgPoolGrad<T>)
-OPC_POOL(f32, float)
-OPC_POOL(f64, double)
-OPC_POOL(f16, float16)
-OPC_POOL(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_POOL)
 OPC_POOL_KERNEL(max_pool_i32, maxPool<int32_t>)
 
 } // namespace opc::cuda

@@ -81,10 +81,7 @@ __device__ inline void blockRange(float *low, float *high) {
       dequantize_linear_##name(const __grid_constant__ QuantizationArguments a) {                                      \
     dequantize<T>(a);                                                                                                  \
   }
-OPC_QUANTIZE(f32, float)
-OPC_QUANTIZE(f64, double)
-OPC_QUANTIZE(f16, float16)
-OPC_QUANTIZE(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_QUANTIZE)
 
 extern "C" __global__ void __launch_bounds__(256, 1) requantize_i32(const __grid_constant__ QuantizationArguments a) {
 #pragma unroll 1

@@ -124,9 +124,6 @@ template <class T> __device__ void gruFresh(const Arguments &a, int64_t s) {
   OPC_RECURRENT_STEP(lstm_step, lstmStep, name, T)                                                                     \
   OPC_RECURRENT_STEP(gru_step, gruStep, name, T)                                                                       \
   OPC_RECURRENT_STEP(gru_fresh, gruFresh, name, T)
-OPC_RECURRENT(f32, float)
-OPC_RECURRENT(f64, double)
-OPC_RECURRENT(f16, float16)
-OPC_RECURRENT(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_RECURRENT)
 
 } // namespace opc::cuda

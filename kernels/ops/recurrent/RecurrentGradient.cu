@@ -267,9 +267,6 @@ template <class T> __device__ void byPeephole(const Arguments &a) {
   OPC_RECURRENT_BACK(lstm_back, lstmBack, name, T)                                                                     \
   OPC_RECURRENT_BACK(gru_back, gruBack, name, T)                                                                       \
   OPC_RECURRENT_BACK(gru_back_reset, gruBackReset, name, T)
-OPC_RECURRENT_GRADIENT(f32, float)
-OPC_RECURRENT_GRADIENT(f64, double)
-OPC_RECURRENT_GRADIENT(f16, float16)
-OPC_RECURRENT_GRADIENT(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_RECURRENT_GRADIENT)
 
 } // namespace opc::cuda

@@ -61,9 +61,6 @@ template <class T> __device__ void product(const RecurrentProduct &p) {
       recurrent_product_##name(const __grid_constant__ RecurrentProduct p) {                                           \
     product<T>(p);                                                                                                     \
   }
-OPC_RECURRENT_PRODUCT(f32, float)
-OPC_RECURRENT_PRODUCT(f64, double)
-OPC_RECURRENT_PRODUCT(f16, float16)
-OPC_RECURRENT_PRODUCT(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_RECURRENT_PRODUCT)
 
 } // namespace opc::cuda

@@ -137,17 +137,7 @@ template <class T, bool kMax> __device__ void argExtreme(const void *in, int64_t
   OPC_LINES(name, T)                                                                                                   \
   OPC_SCAN(linear_scan_##name, linearScan<T>)                                                                          \
   OPC_SCAN(cumprod_grad_##name, cumprodGrad<T>)
-OPC_LINE_FLOATS(f32, float)
-OPC_LINE_FLOATS(f64, double)
-OPC_LINE_FLOATS(f16, float16)
-OPC_LINE_FLOATS(bf16, bfloat16)
-OPC_LINES(i8, int8_t)
-OPC_LINES(u8, uint8_t)
-OPC_LINES(i16, int16_t)
-OPC_LINES(u16, uint16_t)
-OPC_LINES(i32, int32_t)
-OPC_LINES(u32, uint32_t)
-OPC_LINES(i64, int64_t)
-OPC_LINES(u64, uint64_t)
+OPC_EACH_FLOAT(OPC_LINE_FLOATS)
+OPC_EACH_INTEGER(OPC_LINES)
 
 } // namespace opc::cuda

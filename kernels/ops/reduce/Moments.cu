@@ -172,10 +172,7 @@ template <class Sum, class T> __device__ void sumParts(const void *parts, int64_
       reduce_prod_grad_##name(const __grid_constant__ ReduceArguments a, const void *dy) {                             \
     prodGrad<T>(a, dy);                                                                                                \
   }
-OPC_MOMENTS(f32, float)
-OPC_MOMENTS(f64, double)
-OPC_MOMENTS(f16, float16)
-OPC_MOMENTS(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_MOMENTS)
 OPC_PARTS(dot, Product, i32, int32_t)
 OPC_SUM_PARTS(i32, uint64_t, int32_t)
 OPC_SUM_PARTS(i64, uint64_t, int64_t)

@@ -105,10 +105,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
       sorted_##bytes(const void *in, const int32_t *positions, void *out, int64_t items, int64_t n) {                  \
     sorted<T>(in, positions, out, items, n);                                                                           \
   }
-OPC_SORTED(1, uint8_t)
-OPC_SORTED(2, uint16_t)
-OPC_SORTED(4, uint32_t)
-OPC_SORTED(8, uint64_t)
+OPC_EACH_SIZE(OPC_SORTED)
 
 #define OPC_SORT(name, T)                                                                                              \
   extern "C" __global__ void __launch_bounds__(256, 1) sort_chunks_##name(const __grid_constant__ SortArguments a) {   \
@@ -117,17 +114,6 @@ OPC_SORTED(8, uint64_t)
   extern "C" __global__ void __launch_bounds__(256, 1) merge_runs_##name(const __grid_constant__ SortArguments a) {    \
     mergeRuns<T>(a);                                                                                                   \
   }
-OPC_SORT(f32, float)
-OPC_SORT(f64, double)
-OPC_SORT(f16, float16)
-OPC_SORT(bf16, bfloat16)
-OPC_SORT(i8, int8_t)
-OPC_SORT(u8, uint8_t)
-OPC_SORT(i16, int16_t)
-OPC_SORT(u16, uint16_t)
-OPC_SORT(i32, int32_t)
-OPC_SORT(u32, uint32_t)
-OPC_SORT(i64, int64_t)
-OPC_SORT(u64, uint64_t)
+OPC_EACH_NUMBER(OPC_SORT)
 
 } // namespace opc::cuda

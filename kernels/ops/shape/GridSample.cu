@@ -191,9 +191,6 @@ template <class T> __device__ void affineGridGrad(const AffineGridArguments &a) 
   OPC_GRID(grid_sample_point_second_##name, pointSecond<T>, GridSampleArguments)                                       \
   OPC_GRID(affine_grid_##name, affineGrid<T>, AffineGridArguments)                                                     \
   OPC_GRID(affine_grid_grad_##name, affineGridGrad<T>, AffineGridArguments)
-OPC_GRIDS(f32, float)
-OPC_GRIDS(f64, double)
-OPC_GRIDS(f16, float16)
-OPC_GRIDS(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_GRIDS)
 
 } // namespace opc::cuda

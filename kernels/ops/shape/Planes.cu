@@ -109,13 +109,7 @@ template <class T> __device__ void fold(const PatchArguments &a) {
 #define OPC_PLANE_SUMS(name, T)                                                                                        \
   OPC_PLANES(edge_pad_grad_##name, edgePadGrad<T>, EdgeArguments)                                                      \
   OPC_PLANES(fold_##name, fold<T>, PatchArguments)
-OPC_PLANE_MOVES(1, uint8_t)
-OPC_PLANE_MOVES(2, uint16_t)
-OPC_PLANE_MOVES(4, uint32_t)
-OPC_PLANE_MOVES(8, uint64_t)
-OPC_PLANE_SUMS(f32, float)
-OPC_PLANE_SUMS(f64, double)
-OPC_PLANE_SUMS(f16, float16)
-OPC_PLANE_SUMS(bf16, bfloat16)
+OPC_EACH_SIZE(OPC_PLANE_MOVES)
+OPC_EACH_FLOAT(OPC_PLANE_SUMS)
 
 } // namespace opc::cuda

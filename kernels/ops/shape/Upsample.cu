@@ -113,9 +113,6 @@ template <class T, int kMode> __device__ void upsampleGrad(const UpsampleArgumen
   OPC_UPSAMPLE_MODE(name, T, upsample_nearest_2d, kNearest)                                                            \
   OPC_UPSAMPLE_MODE(name, T, upsample_bilinear_2d, kLinear)                                                            \
   OPC_UPSAMPLE_MODE(name, T, upsample_bicubic_2d, kCubic)
-OPC_UPSAMPLE(f32, float)
-OPC_UPSAMPLE(f64, double)
-OPC_UPSAMPLE(f16, float16)
-OPC_UPSAMPLE(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_UPSAMPLE)
 
 } // namespace opc::cuda

@@ -82,9 +82,6 @@ __device__ void logSoftmaxGrad(const void *out, const void *grad, void *dx, int6
       log_softmax_grad_##name(const void *y, const void *dy, void *dx, int64_t rows, int64_t n) {                      \
     logSoftmaxGrad<T>(y, dy, dx, rows, n);                                                                             \
   }
-OPC_SOFTMAX(f32, float)
-OPC_SOFTMAX(f64, double)
-OPC_SOFTMAX(f16, float16)
-OPC_SOFTMAX(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_SOFTMAX)
 
 } // namespace opc::cuda

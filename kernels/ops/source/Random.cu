@@ -171,9 +171,6 @@ extern "C" __global__ void __launch_bounds__(256, 1)
       dropout_grad_##name(const void *dy, const bool *mask, void *dx, double scale, int64_t n) {                       \
     dropoutGrad<T>(dy, mask, dx, scale, n);                                                                            \
   }
-OPC_RANDOMS(f32, float)
-OPC_RANDOMS(f64, double)
-OPC_RANDOMS(f16, float16)
-OPC_RANDOMS(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_RANDOMS)
 
 } // namespace opc::cuda

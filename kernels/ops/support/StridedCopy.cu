@@ -74,9 +74,6 @@ template <class T> __device__ void fill(uint64_t element, void *to, int64_t n) {
   extern "C" __global__ void __launch_bounds__(256, 1) fill_##bytes(uint64_t element, void *to, int64_t n) {           \
     fill<T>(element, to, n);                                                                                           \
   }
-OPC_MOVES(1, uint8_t)
-OPC_MOVES(2, uint16_t)
-OPC_MOVES(4, uint32_t)
-OPC_MOVES(8, uint64_t)
+OPC_EACH_SIZE(OPC_MOVES)
 
 } // namespace opc::cuda
