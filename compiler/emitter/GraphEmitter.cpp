@@ -136,7 +136,7 @@ private:
       a->set_key(name);
       wire::toProto(v, a->mutable_value());
     };
-    const bool floating = IsFloatingDataType(desc.data_type());
+    const bool floating = isa<FloatType>(value.getElementType()); // those that are only stored, too
     attr("dtype", AttrValue(desc.data_type()));
     attr("floating_value", AttrValue(floating ? value.getSplatValue<APFloat>().convertToDouble() : 0.0));
     attr("integer_value", AttrValue(floating ? int64_t{0} : value.getSplatValue<APInt>().getSExtValue()));

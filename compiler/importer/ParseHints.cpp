@@ -138,6 +138,22 @@ const auto kTypeNames = std::to_array<std::pair<std::string_view, const char *>>
     {"float8_e4m3fn", "kFloat8E4M3FN"},
     {"f8e5m2", "kFloat8E5M2"},
     {"float8_e5m2", "kFloat8E5M2"},
+    {"f8e4m3fnuz", "kFloat8E4M3FNUZ"},
+    {"float8_e4m3fnuz", "kFloat8E4M3FNUZ"},
+    {"f8e5m2fnuz", "kFloat8E5M2FNUZ"},
+    {"float8_e5m2fnuz", "kFloat8E5M2FNUZ"},
+    {"f8e8m0", "kFloat8E8M0"},
+    {"float8_e8m0fnu", "kFloat8E8M0"},
+    {"f4e2m1", "kFloat4E2M1"},
+    {"float4_e2m1fn", "kFloat4E2M1"},
+    {"i4", "kInt4"},
+    {"int4", "kInt4"},
+    {"u4", "kUInt4"},
+    {"uint4", "kUInt4"},
+    {"i2", "kInt2"},
+    {"int2", "kInt2"},
+    {"u2", "kUInt2"},
+    {"uint2", "kUInt2"},
 });
 
 /// "torch.float32", "DT_FLOAT", "KFLOAT": without what stands before the name, in small letters.

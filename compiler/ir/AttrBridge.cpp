@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "AttrBridge.h"
 #include "Locations.h"
+#include "opc/PackedElements.h"
 
 using namespace mlir;
 
@@ -78,7 +79,7 @@ AttrValue fromMlir(Attribute attr) {
 namespace {
 /// T is the table's MLIR type; integers have their width and whether they are unsigned besides.
 unsigned widthOf(const ElementType &e) { return e.kind == ElementClass::kBool ? 1 : static_cast<unsigned>(e.bits); }
-bool isUnsigned(const ElementType &e) { return e.kind == ElementClass::kInteger && !e.isSigned; }
+bool isUnsigned(const ElementType &e) { return e.kind != ElementClass::kBool && !e.isSigned; }
 template <class T> Type make(MLIRContext *ctx, const ElementType &e) {
   if constexpr (std::is_same_v<T, IntegerType>)
     return IntegerType::get(ctx, widthOf(e), isUnsigned(e) ? IntegerType::Unsigned : IntegerType::Signless);
@@ -180,8 +181,15 @@ std::unique_ptr<OpInstance> toInstance(UserOp op, const user_op::OpDef &def) {
   return instance;
 }
 
-// Booleans are packed by DenseElementsAttr's raw form; everything else is stored as the bytes that it is.
+// Booleans are packed by DenseElementsAttr's raw form, and bytes of narrower integers have only their own bits set;
+// everything else is stored as the bytes that it is.
 DenseElementsAttr denseFromBytes(RankedTensorType type, ArrayRef<char> bytes) {
+  const DataType element = dataType(type.getElementType());
+  if (isNarrowIntegerType(element)) {
+    SmallVector<char> low(bytes);
+    for (char &c : low) c = static_cast<char>(c & ((1 << opc::elementType(element).bits) - 1));
+    return DenseElementsAttr::getFromRawBuffer(type, low);
+  }
   if (type.getElementType().isInteger(1)) {
     SmallVector<bool> values;
     for (char c : bytes) values.push_back(c != 0);
@@ -196,9 +204,11 @@ std::string denseToBytes(DenseElementsAttr attr) {
     for (bool b : attr.getValues<bool>()) out.push_back(b ? 1 : 0);
     return out;
   }
+  const DataType type = dataType(attr.getElementType()), element = isNarrowIntegerType(type) ? type : kInvalidDataType;
   ArrayRef<char> raw = attr.getRawData();
-  if (!attr.isSplat()) return std::string(raw.begin(), raw.end());
-  for (int64_t i = 0; i < attr.getNumElements(); ++i) out.append(raw.begin(), raw.end());
+  if (!attr.isSplat()) out.assign(raw.begin(), raw.end());
+  for (int64_t i = 0; attr.isSplat() && i < attr.getNumElements(); ++i) out.append(raw.begin(), raw.end());
+  normalizeElements(element, out.data(), out.size());
   return out;
 }
 

@@ -48,7 +48,7 @@ bool fill(DataType type, uint64_t seed, Buffer *to) {
   to->assign(static_cast<size_t>(kElements) * GetSizeOfDataType(type), 0);
   return visit(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if constexpr (isShortFloat<T> && sizeof(T) == 1) {
+    if constexpr (contains<types::Storage>(GetDataType<T>::value)) {
       return false;
     } else {
       for (int64_t i = 0; i < kElements; ++i) {

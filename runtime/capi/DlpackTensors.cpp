@@ -13,15 +13,37 @@ namespace {
 constexpr int32_t kDlCpu = 1; // kDLCPU
 constexpr uint8_t kDlBool = 6;
 
-// dlpack.h: kDLInt 0, kDLUInt 1, kDLFloat 2, kDLBfloat 4, kDLBool 6, kDLFloat8_e4m3fn 10, kDLFloat8_e5m2 12
+// dlpack.h: kDLInt 0, kDLUInt 1, kDLFloat 2, kDLBfloat 4, kDLBool 6, kDLFloat8_e4m3fn 10,
+// kDLFloat8_e4m3fnuz 11, kDLFloat8_e5m2 12, kDLFloat8_e5m2fnuz 13, kDLFloat8_e8m0fnu 14. Types under a byte are packed
+// there, and a byte each here: they go as bytes
 struct TypeName {
   DataType type;
   uint8_t code, bits;
 };
 constexpr TypeName kTypes[] = {
-    {kInt8, 0, 8},    {kInt16, 0, 16},    {kInt32, 0, 32},     {kInt64, 0, 64},        {kUInt8, 1, 8},
-    {kUInt16, 1, 16}, {kUInt32, 1, 32},   {kUInt64, 1, 64},    {kFloat16, 2, 16},      {kFloat, 2, 32},
-    {kDouble, 2, 64}, {kBFloat16, 4, 16}, {kBool, kDlBool, 8}, {kFloat8E4M3FN, 10, 8}, {kFloat8E5M2, 12, 8},
+    {kInt8, 0, 8},
+    {kInt16, 0, 16},
+    {kInt32, 0, 32},
+    {kInt64, 0, 64},
+    {kUInt8, 1, 8},
+    {kUInt16, 1, 16},
+    {kUInt32, 1, 32},
+    {kUInt64, 1, 64},
+    {kFloat16, 2, 16},
+    {kFloat, 2, 32},
+    {kDouble, 2, 64},
+    {kBFloat16, 4, 16},
+    {kBool, kDlBool, 8},
+    {kFloat8E4M3FN, 10, 8},
+    {kFloat8E5M2, 12, 8},
+    {kFloat8E4M3FNUZ, 11, 8},
+    {kFloat8E5M2FNUZ, 13, 8},
+    {kFloat8E8M0, 14, 8},
+    {kInt4, 0, 8},
+    {kInt2, 0, 8},
+    {kUInt4, 1, 8},
+    {kUInt2, 1, 8},
+    {kFloat4E2M1, 1, 8},
 };
 
 std::string typeText(opc_dl_data_type type) {

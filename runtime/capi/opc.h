@@ -53,7 +53,8 @@ typedef struct opc_dl_device {
 } opc_dl_device;
 
 typedef struct opc_dl_data_type {
-  uint8_t code; /* 0 int, 1 unsigned int, 2 float, 4 bfloat, 6 bool, 10 and 12 float8 e4m3fn and e5m2 */
+  uint8_t code; /* 0 int, 1 unsigned int, 2 float, 4 bfloat, 6 bool, 10 to 14 float8 e4m3fn, e4m3fnuz, e5m2, e5m2fnuz,
+                   e8m0fnu */
   uint8_t bits;
   uint16_t lanes; /* 1 */
 } opc_dl_data_type;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Initializers.h"
 
+#include "opc/PackedElements.h"
+
 #include <cmath>
 
 namespace opc {
@@ -60,7 +62,7 @@ template <class V> Status fillRange(HostTensor *t, V start, V stride, int64_t ax
 
 Status initializeTensor(const graph::InitializerConf &conf, HostTensor *t, FillKey key) {
   using Conf = graph::InitializerConf;
-  const bool floating = IsFloatingDataType(t->dtype());
+  const bool floating = holdsFractions(t->dtype());
   auto needsFloat = [&](const char *name) {
     return floating ? Status::ok()
                     : unfit(*t, std::string(name) + " draws real numbers", "use random_uniform_int_conf");

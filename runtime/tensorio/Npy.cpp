@@ -204,10 +204,9 @@ std::string npyDescr(DataType type) {
 
 } // namespace
 
-void normalizeBools(HostTensor *t) {
-  if (t->dtype() != kBool) return;
-  uint8_t *p = t->as<uint8_t>(); // a bool that is neither 0 nor 1 would be undefined behaviour in every kernel
-  for (size_t i = 0; i < t->bytes(); ++i) p[i] = p[i] != 0;
+void normalize(HostTensor *t) {
+  // A bool that is neither 0 nor 1 would be undefined behaviour in every kernel.
+  if (isLoose(t->dtype())) normalizeElements(t->dtype(), t->as<char>(), t->bytes());
 }
 
 namespace {
@@ -272,7 +271,7 @@ Result<NpyLayout> npyLayout(std::string_view head, const std::string &what, cons
   OPC_RETURN_IF_ERROR(parseHead(head, what, options, &h, &layout.begin, &size));
   layout.desc = user_op::TensorDesc(h.shape, h.type);
   layout.bytes = static_cast<uint64_t>(size);
-  layout.isPlain = isPlain(h) && h.type != kBool; // bools are checked while they are copied
+  layout.isPlain = isPlain(h) && !isLoose(h.type); // those are checked while they are copied
   return layout;
 }
 
@@ -281,7 +280,7 @@ Result<std::optional<NpyView>> viewNpy(std::string_view bytes, const std::string
   NpyHeader h;
   std::string_view data;
   OPC_RETURN_IF_ERROR(parseNpy(bytes, what, options, &h, &data));
-  if (!isPlain(h) || h.type == kBool) return std::optional<NpyView>(); // bools are checked while they are copied
+  if (!isPlain(h) || isLoose(h.type)) return std::optional<NpyView>(); // those are checked while they are copied
   return std::optional<NpyView>({user_op::TensorDesc(h.shape, h.type), data.data()});
 }
 
@@ -301,7 +300,7 @@ Result<HostTensor> decodeNpy(std::string_view bytes, const std::string &what, co
     case 4: copyElements<uint32_t>(h, data.data(), t->elemCount(), t->data()); break;
     default: copyElements<uint64_t>(h, data.data(), t->elemCount(), t->data()); break;
     }
-  normalizeBools(&*t);
+  normalize(&*t);
   return t;
 }
 

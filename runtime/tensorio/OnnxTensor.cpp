@@ -36,8 +36,17 @@ template <class T, class List> Status fillFrom(const List &list, HostTensor *t, 
   return Status::ok();
 }
 
+/// Packed elements, a byte of them in each of ONNX's int32.
+Status fillPacked(const File &file, HostTensor *t, const std::string &what) {
+  OPC_ASSIGN_OR_RETURN(HostTensor packed, roomFor(kUInt8, Shape({file.int32_data_size()}), what));
+  OPC_RETURN_IF_ERROR(fillFrom<uint8_t>(file.int32_data(), &packed, what));
+  unpackElements(t->dtype(), {packed.as<char>(), packed.bytes()}, t->as<char>(), t->bytes());
+  return Status::ok();
+}
+
 /// The list that ONNX keeps a type in: short types as int32, the bits of floats that C++ lacks among them.
 Status fillTyped(const File &file, HostTensor *t, const std::string &what) {
+  if (isPackedInFiles(t->dtype())) return fillPacked(file, t, what);
   return withElements(*t, [&](auto *elements) {
     using T = std::remove_pointer_t<decltype(elements)>;
     if constexpr (std::is_same_v<T, float>)
@@ -84,21 +93,29 @@ Result<HostTensor> decodeOnnxTensor(std::string_view bytes, const std::string &w
   }
   const Shape shape(dims);
   OPC_ASSIGN_OR_RETURN(const int64_t size, checkedTensorBytes(type, shape, what, options));
-  // What is announced must be there before memory is taken for it: every list has at least a byte for each element.
-  const bool raw = file.has_raw_data();
-  if (raw ? file.raw_data().size() != static_cast<size_t>(size)
-          : static_cast<uint64_t>(size) / GetSizeOfDataType(type) > bytes.size())
+  // What is announced must be there before memory is taken for it: every list has at least a byte for each element, or
+  // for as many as a byte holds.
+  const bool raw = file.has_raw_data(), isPacked = isPackedInFiles(type);
+  const auto count = static_cast<size_t>(shape.elem_cnt());
+  const size_t inFile = packedBytes(type, count);
+  const size_t held = raw                     ? file.raw_data().size()
+                      : isPacked              ? static_cast<size_t>(file.int32_data_size())
+                      : count <= bytes.size() ? inFile
+                                              : bytes.size();
+  if (held != inFile)
     return Status(StatusCode::kInvalidGraph, "OPC0702",
-                  what + ": holds " + std::to_string(raw ? file.raw_data().size() : bytes.size()) + " bytes, " +
-                      user_op::TensorDesc(shape, type).toString() + " has " + std::to_string(size));
+                  what + ": holds " + std::to_string(held) + " bytes, " + user_op::TensorDesc(shape, type).toString() +
+                      " has " + std::to_string(inFile));
   Result<HostTensor> t = roomFor(type, shape, what);
   if (!t) return t;
-  if (raw) {
+  if (raw && isPacked) {
+    unpackElements(type, file.raw_data(), t->as<char>(), t->bytes());
+  } else if (raw) {
     if (size) std::memcpy(t->data(), file.raw_data().data(), static_cast<size_t>(size));
   } else if (Status s = fillTyped(file, &*t, what); !s.isOk()) {
     return s;
   }
-  normalizeBools(&*t);
+  normalize(&*t);
   return t;
 }
 
@@ -165,7 +182,8 @@ Status writeOnnxTensor(const std::string &path, const std::string &name, const H
   for (int64_t d : tensor.shape().dim_vec()) file.add_dims(d);
   file.set_data_type(elementType(tensor.dtype()).onnx);
   if (!name.empty()) file.set_name(name);
-  file.set_raw_data(tensor.as<char>(), tensor.bytes());
+  const std::string_view elements(tensor.as<char>(), tensor.bytes());
+  file.set_raw_data(isPackedInFiles(tensor.dtype()) ? packElements(tensor.dtype(), elements) : std::string(elements));
   return writeFileAtomically(path, file.SerializeAsString());
 }
 

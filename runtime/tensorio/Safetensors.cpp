@@ -25,6 +25,13 @@ struct Record {
   bool hasDtype = false, hasShape = false, hasOffsets = false;
 };
 
+std::string typeNames() {
+  std::string names;
+  for (DataType type : dataTypes<types::All>())
+    names += (names.empty() ? "" : ", ") + std::string(elementType(type).safetensors);
+  return names;
+}
+
 DataType typeOf(const std::string &name) {
   for (DataType type : dataTypes<types::All>())
     if (name == elementType(type).safetensors) return type;
@@ -162,14 +169,17 @@ public:
     if (e.dtype == kInvalidDataType)
       return Status(StatusCode::kUnsupported, "OPC0709",
                     path_ + ":" + key + ": element type " + data_[it->second].first + " has no counterpart in opc")
-          .withHelp("opc has BOOL, F16, BF16, F32, F64, I8 to I64, U8 to U64");
+          .withHelp("opc has " + typeNames());
     if (data.size() > options.maxBytes)
       return Status(StatusCode::kInvalidGraph, "OPC0708",
                     path_ + ":" + key + ": " + std::to_string(data.size()) + " bytes; the limit is " +
                         std::to_string(options.maxBytes));
     OPC_ASSIGN_OR_RETURN(HostTensor t, roomFor(e.dtype, e.shape, path_ + ":" + key));
-    if (!data.empty()) std::memcpy(t.data(), data.data(), data.size()); // the file aligns nothing
-    normalizeBools(&t);
+    if (isPackedInFiles(e.dtype))
+      unpackElements(e.dtype, data, t.as<char>(), t.bytes());
+    else if (!data.empty())
+      std::memcpy(t.data(), data.data(), data.size()); // the file aligns nothing
+    normalize(&t);
     return t;
   }
 
@@ -182,7 +192,7 @@ public:
 
   Status readInto(const std::string &key, const user_op::TensorDesc &desc, void *to) const override {
     auto it = index_.find(key);
-    if (it == index_.end() || entries_[it->second].dtype != desc.data_type() || desc.data_type() == kBool ||
+    if (it == index_.end() || entries_[it->second].dtype != desc.data_type() || isLoose(desc.data_type()) ||
         entries_[it->second].shape != desc.shape())
       return TensorArchive::readInto(key, desc, to);
     copyAndLetGo(file_, data_[it->second].second, to);
@@ -208,6 +218,7 @@ private:
       Shape shape(std::move(r.shape));
       if (type != kInvalidDataType) {
         OPC_ASSIGN_OR_RETURN(int64_t bytes, checkedTensorBytes(type, shape, path_ + ":" + r.key, {}));
+        if (isPackedInFiles(type)) bytes = static_cast<int64_t>(packedBytes(type, static_cast<size_t>(bytes)));
         if (static_cast<uint64_t>(bytes) != to - from)
           return bad("OPC0701", "tensor '" + r.key + "' is " + user_op::TensorDesc(shape, type).toString() + " (" +
                                     std::to_string(bytes) + " bytes) but has " + std::to_string(to - from) + " bytes");
@@ -306,6 +317,8 @@ Result<std::unique_ptr<TensorArchive>> openSafetensorsIndex(FileBytes file, cons
 
 namespace {
 
+size_t bytesInFile(const HostTensor &t) { return packedBytes(t.dtype(), static_cast<size_t>(t.elemCount())); }
+
 Status write(const std::string &path, NamedTensors tensors, const std::map<std::string, std::string> &metadata,
              bool durable) {
   OPC_RETURN_IF_ERROR(sortUnique(path, &tensors));
@@ -315,8 +328,8 @@ Status write(const std::string &path, NamedTensors tensors, const std::map<std::
   for (const auto &[key, t] : tensors) {
     header[key] = {{"dtype", elementType(t->dtype()).safetensors},
                    {"shape", t->shape().dim_vec()},
-                   {"data_offsets", {at, at + t->bytes()}}};
-    at += t->bytes();
+                   {"data_offsets", {at, at + bytesInFile(*t)}}};
+    at += bytesInFile(*t);
   }
   // Names that are not UTF-8 are replaced rather than thrown at.
   std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
@@ -326,7 +339,14 @@ Status write(const std::string &path, NamedTensors tensors, const std::map<std::
   OPC_RETURN_IF_ERROR(f.open(path));
   OPC_RETURN_IF_ERROR(f.write(&length, 8));
   OPC_RETURN_IF_ERROR(f.write(text.data(), text.size()));
-  for (const auto &[key, t] : tensors) OPC_RETURN_IF_ERROR(f.write(t->data(), t->bytes()));
+  for (const auto &[key, t] : tensors) {
+    if (!isPackedInFiles(t->dtype())) {
+      OPC_RETURN_IF_ERROR(f.write(t->data(), t->bytes()));
+      continue;
+    }
+    const std::string packed = packElements(t->dtype(), {t->as<char>(), t->bytes()});
+    OPC_RETURN_IF_ERROR(f.write(packed.data(), packed.size()));
+  }
   return durable ? f.commitDurably() : f.commit();
 }
 

@@ -91,8 +91,9 @@ void fillUniform(HostTensor *t, double lo, double hi, FillKey key) {
     using T = std::remove_pointer_t<decltype(p)>;
     if constexpr (std::is_same_v<T, bool>) {
       for (int64_t i = 0; i < n; ++i) p[i] = Philox::at(key.seed, key.stream, static_cast<uint64_t>(i))[0] >> 31;
-    } else if constexpr (std::is_integral_v<T>) {
-      const T first = convertElement<T>(std::ceil(lo)), last = convertElement<T>(std::floor(hi));
+    } else if constexpr (!isShortFloat<T> && !std::is_floating_point_v<T>) {
+      using I = decltype(numberOf(T()));
+      const I first = numberOf(convertElement<T>(std::ceil(lo))), last = numberOf(convertElement<T>(std::floor(hi)));
       // Wide arithmetic: the range may be all 2^64 values. 64 random bits times the width: a bias below 2^-64 of it.
       const unsigned __int128 width =
           last < first ? 1
@@ -102,7 +103,7 @@ void fillUniform(HostTensor *t, double lo, double hi, FillKey key) {
         const uint64_t r = (uint64_t{b[0]} << 32) | b[1];
         const uint64_t offset =
             (width >> 64) ? r : static_cast<uint64_t>((static_cast<unsigned __int128>(r) * width) >> 64);
-        p[i] = static_cast<T>(static_cast<uint64_t>(first) + offset);
+        p[i] = static_cast<T>(static_cast<I>(static_cast<uint64_t>(first) + offset));
       }
     } else if constexpr (std::is_same_v<T, double>) {
       for (int64_t i = 0; i < n; ++i) {

@@ -5,6 +5,8 @@
 #include "FileBytes.h"
 #include "TensorIo.h"
 
+#include "opc/PackedElements.h"
+
 #include <optional>
 
 namespace opc {
@@ -19,8 +21,10 @@ Result<HostTensor> roomFor(DataType type, const Shape &shape, const std::string 
 Result<FileBytes> openTensorBytes(const std::string &path);
 /// OPC0708 when `what` is over the limit of limitTensorReads().
 Status checkReadLimit(uint64_t bytes, const std::string &what);
-/// Makes every byte of a bool tensor 0 or 1.
-void normalizeBools(HostTensor *t);
+/// Whether a byte of such a tensor may be none of its elements: bool, and types under a byte.
+inline bool isLoose(DataType type) { return type == kBool || isPackedInFiles(type); }
+/// Makes every byte one that an element may be (normalizeElements).
+void normalize(HostTensor *t);
 
 /// The elements of an npy file as they lie in its bytes.
 struct NpyView {

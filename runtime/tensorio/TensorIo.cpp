@@ -248,7 +248,7 @@ Result<HostTensor> readRaw(const std::string &path, DataType type, const Shape &
                       user_op::TensorDesc(shape, type).toString() + " has " + std::to_string(bytes));
   OPC_ASSIGN_OR_RETURN(HostTensor t, roomFor(type, shape, path));
   if (bytes) std::memcpy(t.data(), file.view().data(), static_cast<size_t>(bytes));
-  normalizeBools(&t);
+  normalize(&t);
   return t;
 }
 

@@ -195,7 +195,8 @@ class Model(unittest.TestCase):
     def test_types(self):
         """Every element type has DLPack's name of it: dlpack.h 1.1, in the order of opc's table."""
         known = {"f32": (2, 32), "f64": (2, 64), "f16": (2, 16), "bf16": (4, 16), "i8": (0, 8), "u8": (1, 8), "i16": (0, 16), "u16": (1, 16),
-                 "i32": (0, 32), "u32": (1, 32), "i64": (0, 64), "u64": (1, 64), "bool": (6, 8), "f8e4m3fn": (10, 8), "f8e5m2": (12, 8)}
+                 "i32": (0, 32), "u32": (1, 32), "i64": (0, 64), "u64": (1, 64), "bool": (6, 8), "f8e4m3fn": (10, 8), "f8e5m2": (12, 8),
+                 "f8e4m3fnuz": (11, 8), "f8e5m2fnuz": (13, 8), "f8e8m0": (14, 8), "f4e2m1": (1, 8), "i4": (0, 8), "u4": (1, 8), "i2": (0, 8), "u2": (1, 8)}
         types = json.loads(subprocess.run([OPC, "ops", "--json"], check=True, capture_output=True, text=True).stdout)["types"]
         self.assertEqual({t["name"] for t in types}, set(known))
         ops = "".join(f'op {{ name: "{t["name"]}" input_conf {{ out: "out" blob_conf {{ shape {{ dim: 1 }} data_type: {t["graph"]} }} }} }}\n'

@@ -8,10 +8,9 @@ import unittest
 
 import numpy as np
 
-from float_formats import TYPES, Float, Integer, array, codes, convert, edge_codes, fits, safetensors, same
+from float_formats import STORED_FLOATS, TYPES, Float, Integer, array, codes, convert, edge_codes, fits, safetensors, same
 
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
-EIGHT_BITS = ("f8e4m3fn", "f8e5m2")
 
 
 def source(name, dtype, count):
@@ -54,12 +53,12 @@ class Casts(unittest.TestCase):
             for target, (graph_name, _, _) in TYPES.items():
                 attr = f'attr {{ key: "dtype" value {{ at_data_type: {graph_name} }} }}'
                 text += call(target, "cast", "x", attr)
-                if target in EIGHT_BITS:
+                if target in STORED_FLOATS:
                     text += call(target + "_exact", "cast", "x", attr + ' attr { key: "saturate" value { at_bool: false } }')
             got = self.run_graph(text, {"x": (dtype, array(given, dtype))})
             for target in TYPES:
                 self.check(got[target], given, dtype, target)
-            for target in EIGHT_BITS:
+            for target in STORED_FLOATS:
                 self.check(got[target + "_exact"], given, dtype, target, saturate=False)
 
     def test_cast_of_given_tensors_equals_the_op(self):
@@ -94,13 +93,20 @@ class Casts(unittest.TestCase):
                 for c, w in zip(given, want):
                     self.assertTrue(same(convert(c, dtype, target), w, target), (dtype, target, hex(c)))
 
-    def test_tables_of_the_8_bit_floats(self):
-        # From the definitions of the formats in the ONNX operator documentation ("Float stored in 8 bits").
+    def test_tables_of_the_stored_floats(self):
+        # From the definitions of the formats in the ONNX documentation ("Float stored in 8 bits", "Float stored in 4 bits").
         e4m3fn, e5m2 = TYPES["f8e4m3fn"][2], TYPES["f8e5m2"][2]
         self.assertIsInstance(e4m3fn, Float)
         self.assertEqual([float(e4m3fn.value(c)) for c in (0x7e, 0x08, 0x07, 0x01)], [448, 2**-6, 0.875 * 2**-6, 2**-9])
         self.assertEqual([float(e5m2.value(c)) for c in (0x7b, 0x04, 0x03, 0x01)], [57344, 2**-14, 0.75 * 2**-14, 2**-16])
         self.assertEqual([e4m3fn.value(0x7f), e5m2.value(0x7c), e5m2.value(0xfc), e5m2.value(0x7d)], ["nan", "inf", "-inf", "nan"])
+        e4m3fnuz, e5m2fnuz, e8m0, e2m1 = (TYPES[n][2] for n in ("f8e4m3fnuz", "f8e5m2fnuz", "f8e8m0", "f4e2m1"))
+        self.assertEqual([float(e4m3fnuz.value(c)) for c in (0x7f, 0x01)], [240, 2**-10])
+        self.assertEqual([float(e5m2fnuz.value(c)) for c in (0x7f, 0x01)], [57344, 2**-17])
+        self.assertEqual([e4m3fnuz.value(0x80), e5m2fnuz.value(0x80), e4m3fnuz.code("-0", True), e4m3fnuz.code("inf", False)], ["nan", "nan", 0, 0x80])
+        self.assertEqual([e8m0.value(c) for c in (0, 127, 254, 255)], [2**-127, 1, 2**127, "nan"])
+        self.assertEqual([float(e2m1.value(c)) for c in range(8)], [0, 0.5, 1, 1.5, 2, 3, 4, 6])
+        self.assertEqual([e2m1.code(v, s) for v in ("nan", "inf", "-inf", "-0") for s in (True, False)], [7, 7, 7, 7, 15, 15, 8, 8])
 
 
 if __name__ == "__main__":

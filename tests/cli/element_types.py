@@ -11,12 +11,13 @@ import unittest
 
 import numpy as np
 
-from float_formats import FILE_TYPES, SAFETENSORS, TYPES, Integer, array
+from float_formats import FILE_TYPES, SAFETENSORS, STORED, STORED_FLOATS, TYPES, Integer, array, packed
 
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
-NEW = ("i16", "u16", "u32", "u64", "f8e4m3fn", "f8e5m2")
-INTEGERS = {name: np.dtype(FILE_TYPES[name]) for name in TYPES if isinstance(TYPES[name][2], Integer)}
-ONNX_NUMBERS = {"i16": 5, "u16": 4, "u32": 12, "u64": 13, "f8e4m3fn": 17, "f8e5m2": 19}
+NEW = ("i16", "u16", "u32", "u64", *STORED)
+INTEGERS = {name: np.dtype(FILE_TYPES[name]) for name in TYPES if isinstance(TYPES[name][2], Integer) and name not in STORED}
+ONNX_NUMBERS = {"i16": 5, "u16": 4, "u32": 12, "u64": 13, "f8e4m3fn": 17, "f8e5m2": 19, "f8e4m3fnuz": 18,
+                "f8e5m2fnuz": 20, "f8e8m0": 24, "f4e2m1": 23, "i4": 22, "u4": 21, "i2": 26, "u2": 25}
 
 
 def source(name, dtype, shape):
@@ -73,7 +74,7 @@ class Types(unittest.TestCase):
         numbers = {t["name"]: t["number"] for t in said}
         # OneFlow's numbers, and from 1000 those of types that it lacks (docs/graph-format.md).
         self.assertEqual(numbers, {"f32": 2, "f64": 3, "i8": 4, "i32": 5, "i64": 6, "u8": 7, "f16": 9, "bf16": 11, "bool": 12, "u16": 13,
-                                   "u32": 14, "u64": 15, "i16": 17, "f8e4m3fn": 1000, "f8e5m2": 1001})
+                                   "u32": 14, "u64": 15, "i16": 17, **{name: 1000 + k for k, name in enumerate(STORED)}})
 
     def test_default_tolerances_are_those_of_the_page(self):
         said = {t["name"]: (t["rtol"], t["atol"]) for t in json.loads(self.opc("ops", "identity", "--json"))["types"]}
@@ -109,7 +110,8 @@ class Types(unittest.TestCase):
                 self.assertIn("reading number 2 of 4", said)
                 self.assertIn("giving input x", said)
             self.assertIn("is not a whole number", self.opc("run", graph, "--input", f"x={name}[4]:1.5", code=2))
-        for name, largest, near in (("f8e4m3fn", 448, "0.0625"), ("f8e5m2", 57344, "0.0625")):
+        for name, largest, near in (("f8e4m3fn", 448, "0.0625"), ("f8e5m2", 57344, "0.0625"), ("f8e4m3fnuz", 240, "0.0625"),
+                                    ("f8e5m2fnuz", 57344, "0.0625"), ("f4e2m1", 6, "0")):
             graph = self.identity(name, (3,))
             self.assertIn(f"[{largest}, -{largest}, {near}]", self.opc("run", graph, "--input", f"x={name}[3]:{largest},-{largest},0.0624"))
             self.assertIn(f"too large for {name}", self.opc("run", graph, "--input", f"x={name}[3]:{largest + 1}", code=2))
@@ -134,9 +136,12 @@ class Types(unittest.TestCase):
         for name in TYPES:
             graph = self.identity(name, (5,))
             said = self.opc("run", graph, "--input", f"x={name}[5]:iota")
-            self.assertIn("[false, true, false, true, false]" if name == "bool" else "[0, 1, 2, 3, 4]", said)
+            least = "5.877472e-39"  # f8e8m0 has no 0
+            wrapped = {"bool": "[false, true, false, true, false]", "u2": "[0, 1, 2, 3, 0]", "i2": "[0, 1, -2, -1, 0]",
+                       "f8e8m0": f"[{least}, 1, 2, 4, 4]"}
+            self.assertIn(wrapped.get(name, "[0, 1, 2, 3, 4]"), said)
             for fill in ("ones", "zeros"):
-                want = {"ones": "true" if name == "bool" else "1", "zeros": "false" if name == "bool" else "0"}[fill]
+                want = {"ones": "true" if name == "bool" else "1", "zeros": {"bool": "false", "f8e8m0": least}.get(name, "0")}[fill]
                 self.assertIn("[" + ", ".join([want] * 5) + "]", self.opc("run", graph, "--fill", fill))
         self.opc("run", self.identity("u64", (1000,)), "--input", "x=u64[1000]:rand(0,18446744073709551615)", "--output", "y=" + self.path("y.npy"),
                  "--print", "none")
@@ -144,11 +149,43 @@ class Types(unittest.TestCase):
         self.assertGreater(drawn.max(), 1 << 63)
         self.assertLess(drawn.min(), 1 << 60)
 
+    def test_stored_floats_are_no_integers(self):
+        """What is drawn has fractions and signs, and JSON has numbers and words."""
+        for name in STORED_FLOATS:
+            graph = self.identity(name, (3,))
+            given = "0.5,2,4" if name == "f8e8m0" else "0.5,-2,4" if name == "f4e2m1" else "0.5,nan,-3.5"
+            said = json.loads(self.opc("run", graph, "--input", "x=" + given, "--json", "--print", "all"))
+            self.assertEqual(said["outputs"][0]["values"], [v if v == "nan" else float(v) for v in given.split(",")])
+            graph = self.identity(name, (50,))
+            for fill in ("rand", "randn"):
+                self.opc("run", graph, "--input", "x=" + fill, "--output", "y=" + self.path("y.npy"), "--print", "none")
+                drawn = [TYPES[name][2].value(int(c)) for c in np.load(self.path("y.npy")).view(np.uint8)]
+                self.assertTrue(any(v != "-0" and v.denominator > 1 for v in drawn), (name, fill))
+                self.assertTrue(name == "f8e8m0" or any(v != "-0" and v < 0 for v in drawn), (name, fill))
+
+    def test_constants(self):
+        """Folded, as a graph file and as ONNX they keep type and value."""
+        want, ops = {}, ""
+        for name in STORED:
+            value = 1.5 if name in STORED_FLOATS[:4] + STORED_FLOATS[5:] else 0.5 if name == "f8e8m0" else 3 if name == "u2" else -2 if name[0] == "i" else 9
+            isReal = name in STORED_FLOATS
+            attrs = (attr("dtype", "data_type:", TYPES[name][0]) + attr("shape", "shape", "{ dim: 3 }") + attr("is_floating_value", "bool:", str(isReal).lower())
+                     + (attr("floating_value", "double:", value) if isReal else attr("integer_value", "int64:", value)))
+            ops += call("c_" + name, "constant", {}, "out", attrs)
+            want["c_" + name] = f"{name}[3]:{value}"
+        graph = self.graph(ops)
+        expected = [w for name, value in want.items() for w in ("--expect", f"{name}={value}")]
+        self.opc("run", graph, *expected)
+        self.opc("compile", graph, "--to", "simplify", "--emit", "pbtxt", "-o", self.path("folded.pbtxt"))
+        self.opc("compile", graph, "--emit", "onnx", "-o", self.path("g.onnx"))
+        for form in ("folded.pbtxt", "g.onnx"):
+            self.opc("run", self.path(form), *expected)
+
     def test_files_of_the_new_types(self):
         for name in NEW:
             form, unsigned = TYPES[name][2], TYPES[name][1]
             count = 6
-            given = [(37 * i + 1) << (form.bits - 8) & ((1 << form.bits) - 1) for i in range(count)]
+            given = [(37 * i + 1) << max(form.bits - 8, 0) & ((1 << form.bits) - 1) for i in range(count)]
             x = array(given, name).reshape(2, 3)
             graph = self.identity(name, (2, 3))
             np.save(self.path("x.npy"), x)
@@ -165,20 +202,22 @@ class Types(unittest.TestCase):
                 if end == "safetensors":
                     header = json.loads(content[8:8 + struct.unpack("<Q", content[:8])[0]])
                     self.assertEqual(header["y"]["dtype"], SAFETENSORS[name])
+                    self.assertEqual(content[-header["y"]["data_offsets"][1]:], packed(x, form.bits) if form.bits < 8 else x.tobytes())
                 elif end == "pb":  # field 2, a varint: TensorProto.data_type
                     self.assertIn(bytes([0x10, ONNX_NUMBERS[name]]), content)
+                    self.assertIn(packed(x, form.bits) if form.bits < 8 else x.tobytes(), content)
                 elif end == "bin":
                     self.assertEqual(content, x.tobytes())
         graph = self.identity("f32", (2, 3))
         np.save(self.path("x.npy"), array([0] * 6, "f8e5m2").reshape(2, 3))
         said = self.opc("run", graph, "--input", "x=@" + self.path("x.npy"), code=4)
-        self.assertIn("it may be f8e4m3fn or f8e5m2", said)
+        self.assertIn("it may be " + " or ".join(STORED), said)
 
     def test_shape_operators_move_every_type(self):
         for name, (_, unsigned, form) in TYPES.items():
-            given = [0, 1] * 6 if name == "bool" else [(29 * i + 3) << (form.bits - 8) & ((1 << form.bits) - 1) for i in range(12)]
+            given = [0, 1] * 6 if name == "bool" else [(29 * i + 3) << max(form.bits - 8, 0) & ((1 << form.bits) - 1) for i in range(12)]
             x = array(given, name).reshape(3, 4)
-            codes = np.array(given, unsigned).reshape(3, 4)
+            codes = x.view(unsigned)
             text = (source("x", name, (3, 4)) + source("i", "i64", (2,)) + source("c", "bool", (3, 4)) +
                     call("transposed", "transpose", {"input": "x"}, "output", attr("perm", "list_int32", values(1, 0))) +
                     call("reshaped", "reshape", {"in": "x"}, "out", attr("shape", "shape", "{ dim: 6 dim: 2 }")) +
@@ -227,7 +266,7 @@ class Types(unittest.TestCase):
                 np.testing.assert_array_equal(got["summed"], np.cumsum(x, dtype=dtype), name)
 
     def test_what_only_stores_does_not_compute(self):
-        for name in ("f8e4m3fn", "f8e5m2"):
+        for name in STORED:
             text = source("x", name, (4,)) + call("y", "broadcast_add", {"x": "x", "y": "x"}, "z")
             said = self.opc("compile", self.graph(text), "-o", self.path("p"), code=4)
             self.assertIn(f'no cpu kernel for "broadcast_add" with inputs {name}', said)

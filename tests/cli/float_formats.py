@@ -9,18 +9,22 @@ import numpy as np
 
 class Float:
     """A binary float by the width of its exponent and mantissa and its bias. `finite`: no infinities; the code of all
-    ones is NaN, every other code a number."""
+    ones is NaN, every other code a number. `unsigned_zero`: in place of -0 there is the one NaN, no infinities, and a
+    bias that is one larger. `plain`: every code is a number; NaN becomes the largest."""
 
-    def __init__(self, exponent, mantissa, finite=False):
-        self.exponent, self.mantissa, self.finite = exponent, mantissa, finite
-        self.bias = (1 << (exponent - 1)) - 1
+    def __init__(self, exponent, mantissa, finite=False, unsigned_zero=False, plain=False):
+        self.exponent, self.mantissa, self.finite = exponent, mantissa, finite or unsigned_zero or plain
+        self.unsigned_zero = unsigned_zero
+        self.bias = (1 << (exponent - 1)) - 1 + unsigned_zero
         self.bits = 1 + exponent + mantissa
         self.sign = 1 << (self.bits - 1)
         self.special = (1 << exponent) - 1 << mantissa  # infinity where there is one
-        self.nan = self.sign - 1
-        self.largest = self.nan - 1 if finite else self.special - 1
+        self.nan = self.sign if unsigned_zero else self.sign - 1
+        self.largest = self.sign - 1 if unsigned_zero or plain else self.nan - 1 if finite else self.special - 1
 
     def value(self, code):
+        if self.unsigned_zero and code == self.nan:
+            return "nan"
         negative, code = code >= self.sign, code & (self.sign - 1)
         if code > self.largest:
             return "nan" if self.finite or code != self.special else "-inf" if negative else "inf"
@@ -37,7 +41,7 @@ class Float:
             return self.nan
         if v in ("inf", "-inf", "-0"):
             sign = self.sign if v[0] == "-" else 0
-            return sign | (0 if v == "-0" else self.too_large(saturate))
+            return 0 if v == "-0" and self.unsigned_zero else sign | (0 if v == "-0" else self.too_large(saturate))
         if v == 0:
             return 0
         sign, v = (self.sign if v < 0 else 0), abs(v)
@@ -50,10 +54,32 @@ class Float:
         if rest > Fraction(1, 2) or (rest == Fraction(1, 2) and whole % 2):
             whole += 1
         code = whole + ((e - 1) << self.mantissa)  # carries into the exponent as the format has it
+        if code == 0 and self.unsigned_zero:
+            return 0
         return sign | (code if code <= self.largest else self.too_large(saturate))
 
     def too_large(self, saturate):
         return self.largest if saturate else self.nan if self.finite else self.special
+
+
+class PowerOfTwo:
+    """E8M0: 2 to the code less 127, NaN for 255. From a number the least one that is not smaller than the magnitude."""
+
+    bits, largest, mantissa, sign, special, nan = 8, 254, 0, 0, 255, 255
+
+    def value(self, code):
+        return "nan" if code == 255 else Fraction(2) ** (code - 127)
+
+    def code(self, v, saturate):
+        if v in ("nan", "inf", "-inf"):
+            return 255
+        v = 0 if v == "-0" else abs(v)
+        code = 0
+        if v > Fraction(2) ** -127:
+            code = max(0, v.numerator.bit_length() - v.denominator.bit_length() + 126)
+            while Fraction(2) ** (code - 127) < v:
+                code += 1
+        return code if code <= 254 else 254 if saturate else 255
 
 
 class Integer:
@@ -94,9 +120,16 @@ TYPES = {
     "i64": ("kInt64", np.uint64, Integer(64, True)), "u64": ("kUInt64", np.uint64, Integer(64, False)),
     "bool": ("kBool", np.uint8, Bool()),
     "f8e4m3fn": ("kFloat8E4M3FN", np.uint8, Float(4, 3, finite=True)), "f8e5m2": ("kFloat8E5M2", np.uint8, Float(5, 2)),
+    "f8e4m3fnuz": ("kFloat8E4M3FNUZ", np.uint8, Float(4, 3, unsigned_zero=True)),
+    "f8e5m2fnuz": ("kFloat8E5M2FNUZ", np.uint8, Float(5, 2, unsigned_zero=True)), "f8e8m0": ("kFloat8E8M0", np.uint8, PowerOfTwo()),
+    "f4e2m1": ("kFloat4E2M1", np.uint8, Float(2, 1, plain=True)),
+    "i4": ("kInt4", np.uint8, Integer(4, True)), "u4": ("kUInt4", np.uint8, Integer(4, False)),
+    "i2": ("kInt2", np.uint8, Integer(2, True)), "u2": ("kUInt2", np.uint8, Integer(2, False)),
 }
+STORED = ("f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f8e8m0", "f4e2m1", "i4", "u4", "i2", "u2")  # which nothing computes in
+STORED_FLOATS = STORED[:6]
 FILE_TYPES = {"f32": "<f4", "f64": "<f8", "f16": "<f2", "bf16": "V2", "i8": "i1", "u8": "u1", "i16": "<i2", "u16": "<u2", "i32": "<i4",
-              "u32": "<u4", "i64": "<i8", "u64": "<u8", "bool": "?", "f8e4m3fn": "V1", "f8e5m2": "V1"}
+              "u32": "<u4", "i64": "<i8", "u64": "<u8", "bool": "?", **dict.fromkeys(STORED, "V1")}
 
 
 def convert(code, source, target, saturate=True):
@@ -107,7 +140,7 @@ def convert(code, source, target, saturate=True):
     to = TYPES[target][2]
     if isinstance(to, Integer):
         return to.code(value, isinstance(TYPES[source][2], Integer))
-    return to.code(value, saturate and to.bits == 8)
+    return to.code(value, saturate and to.bits <= 8)
 
 
 def fits(code, source, target):
@@ -117,6 +150,8 @@ def fits(code, source, target):
         return True
     if isinstance(to, Integer):
         return value == "-0" or not isinstance(value, str) and to.lowest <= int(value) <= to.highest
+    if to is TYPES["f4e2m1"][2]:  # which has no code for what is too large: 7 is halfway to the next power of two
+        return value == "-0" or not isinstance(value, str) and abs(value) < 7
     got = to.value(to.code(value, False))
     if value in ("inf", "-inf", "nan"):
         return got == value
@@ -129,14 +164,14 @@ def edge_codes(name):
     _, unsigned, form = TYPES[name]
     if isinstance(form, Bool):
         return [0, 1]
-    if form.bits == 8:
-        return list(range(256))
+    if form.bits <= 8:
+        return list(range(1 << form.bits))
     points = {Fraction(0), Fraction(1), Fraction(-1), Fraction(5, 2), Fraction(-3, 2), 1 + Fraction(1, 1 << 11) + Fraction(1, 1 << 30)}
     for _, _, to in TYPES.values():
         if isinstance(to, Integer):
             points |= {Fraction(x) + d for x in (to.lowest, to.highest) for d in (-1, Fraction(-1, 2), 0, Fraction(1, 2), 1)}
-        elif isinstance(to, Float):
-            codes = range(to.largest + 1) if to.bits == 8 else [0, 1, 2, to.special >> 1, (1 << to.mantissa) - 1, 1 << to.mantissa, to.largest - 1, to.largest]
+        elif isinstance(to, (Float, PowerOfTwo)):
+            codes = range(to.largest + 1) if to.bits <= 8 else [0, 1, 2, to.special >> 1, (1 << to.mantissa) - 1, 1 << to.mantissa, to.largest - 1, to.largest]
             for c in codes:  # the number, and halfway to the next
                 here = to.value(c)
                 step = here - to.value(c - 1) if c else Fraction(0)
@@ -156,27 +191,48 @@ def edge_codes(name):
 
 
 def array(codes, name):
-    """The elements as a file holds them."""
-    return np.array(codes, TYPES[name][1]).view(FILE_TYPES[name])
+    """The elements as an npy file holds them: integers under a byte with their sign."""
+    form, given = TYPES[name][2], np.array(codes, TYPES[name][1])
+    if form.bits < 8 and isinstance(form, Integer):
+        given = np.where(given > form.highest, given.astype(int) - (1 << form.bits), given).astype(np.int8)
+    return given.view(FILE_TYPES[name])
 
 
 SAFETENSORS = {"f32": "F32", "f64": "F64", "f16": "F16", "bf16": "BF16", "i8": "I8", "u8": "U8", "i16": "I16", "u16": "U16", "i32": "I32",
-               "u32": "U32", "i64": "I64", "u64": "U64", "bool": "BOOL", "f8e4m3fn": "F8_E4M3", "f8e5m2": "F8_E5M2"}
+               "u32": "U32", "i64": "I64", "u64": "U64", "bool": "BOOL", "f8e4m3fn": "F8_E4M3", "f8e5m2": "F8_E5M2", "f8e4m3fnuz": "F8_E4M3FNUZ", "f8e5m2fnuz": "F8_E5M2FNUZ",
+               "f8e8m0": "F8_E8M0", "f4e2m1": "F4", "i4": "I4", "u4": "U4", "i2": "I2", "u2": "U2"}
+
+
+def packed(elements, bits):
+    """Elements of less than a byte as files of safetensors and ONNX have them: the first in the lowest bits."""
+    out = bytearray((elements.size * bits + 7) // 8)
+    for k, v in enumerate(elements.reshape(-1).view(np.uint8)):
+        out[k * bits // 8] |= (int(v) & ((1 << bits) - 1)) << (k * bits % 8)
+    return bytes(out)
+
 
 
 def safetensors(tensors):
     """The bytes of a safetensors file of {name: (type, elements)}: npz cannot say which type two bytes without a meaning are."""
     header, data = {}, b""
     for name, (dtype, elements) in tensors.items():
-        header[name] = {"dtype": SAFETENSORS[dtype], "shape": list(elements.shape), "data_offsets": [len(data), len(data) + elements.nbytes]}
-        data += elements.tobytes()
+        bits = TYPES[dtype][2].bits
+        stored = packed(elements, bits) if bits < 8 else elements.tobytes()
+        header[name] = {"dtype": SAFETENSORS[dtype], "shape": list(elements.shape), "data_offsets": [len(data), len(data) + len(stored)]}
+        data += stored
     text = json.dumps(header).encode()
     return len(text).to_bytes(8, "little") + text + data
 
 
 def codes(values, name):
     """The codes of what a file held."""
-    return [int(c) for c in values.view(TYPES[name][1]).reshape(-1)]
+    form, held = TYPES[name][2], values.view(TYPES[name][1]).reshape(-1)
+    if form.bits < 8 and isinstance(form, Integer) and form.lowest < 0:
+        held = held.view(np.int8)
+    if form.bits < 8:
+        low, high = (form.lowest, form.highest) if isinstance(form, Integer) else (0, (1 << form.bits) - 1)
+        assert ((held >= low) & (held <= high)).all(), (name, held)
+    return [int(c) & ((1 << form.bits) - 1) if form.bits < 8 else int(c) for c in held]
 
 
 def same(code, expected, name):

@@ -14,7 +14,9 @@ BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 GRAPH_TYPES = {np.dtype(n): g for n, g in (("float32", "kFloat"), ("float64", "kDouble"), ("float16", "kFloat16"), ("int32", "kInt32"),
                                            ("int64", "kInt64"), ("int8", "kInt8"), ("uint8", "kUInt8"), ("bool", "kBool"))}
 ALL_TYPES = ["kFloat", "kDouble", "kFloat16", "kBFloat16", "kInt8", "kUInt8", "kInt16", "kUInt16", "kInt32", "kUInt32", "kInt64", "kUInt64",
-             "kBool", "kFloat8E4M3FN", "kFloat8E5M2"]
+             "kBool"]
+STORED_FLOATS = ["kFloat8E4M3FN", "kFloat8E5M2", "kFloat8E4M3FNUZ", "kFloat8E5M2FNUZ", "kFloat8E8M0", "kFloat4E2M1"]
+ALL_TYPES += [*STORED_FLOATS, "kInt4", "kUInt4", "kInt2", "kUInt2"]
 
 
 def without_nans(a, kind):
@@ -28,6 +30,8 @@ def without_nans(a, kind):
         nan = bits & 0x7F == 0x7F
     elif kind == "kFloat8E5M2":
         nan = bits & 0x7F > 0x7C
+    elif kind in ("kFloat8E4M3FNUZ", "kFloat8E5M2FNUZ"):
+        nan = bits == 0x80
     else:
         nan = np.zeros(a.shape, bool)
     return np.where(nan, 0, bits), nan
@@ -103,10 +107,10 @@ class OnGpu(unittest.TestCase):
                 first = g.op(f"a_{a}", "cast", {"in": x}, dtype=f"at_data_type: {a}") if a != own else x
                 for b in ALL_TYPES:
                     g.output(f"y_{a}_{b}", g.op(f"b_{a}_{b}", "cast", {"in": first}, dtype=f"at_data_type: {b}"))
-                    if "Float8" in b:
+                    if b in STORED_FLOATS:
                         g.output(f"z_{a}_{b}", g.op(f"c_{a}_{b}", "cast", {"in": first}, dtype=f"at_data_type: {b}", saturate="at_bool: false"))
             cpu, sim = self.both(g, "--no-fuse")
-            self.assertEqual(len(cpu), 15 * 17)
+            self.assertEqual(len(cpu), len(ALL_TYPES) * (len(ALL_TYPES) + len(STORED_FLOATS)))
             for name, want in cpu.items():
                 for a, b in zip(without_nans(sim[name], name.split("_")[2]), without_nans(want, name.split("_")[2])):
                     np.testing.assert_array_equal(a, b, err_msg=name)
@@ -152,7 +156,7 @@ class OnGpu(unittest.TestCase):
                                         float_limit="at_double: 0.002"))
             g.output(f"e_{t}", g.op(f"eye_{t}", "eye", {}, dtype=f"at_data_type: {t}", rows="at_int64: 23", cols="at_int64: 31"))
         cpu, sim = self.both(g, "--no-simplify")  # constants would be folded
-        self.assertEqual(len(cpu), 2 * len(ALL_TYPES) - 1 + 2 * 6)
+        self.assertEqual(len(cpu), 2 * len(ALL_TYPES) - 1 + 2 * sum("Float" in t or t == "kDouble" for t in ALL_TYPES))
         for name, want in cpu.items():
             self.assertEqual(sim[name].tobytes(), want.tobytes(), name)
         np.testing.assert_array_equal(cpu["y_kInt64"], np.arange(-9, 2100, 7))

@@ -13,6 +13,7 @@ double valueFor(DataType type, double value) {
   return visit(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_same_v<T, bool>) return value != 0 ? 1.0 : 0.0;
+    if constexpr (isNarrowInteger<T>) return std::clamp<double>(std::floor(value), T::kLowest, T::kHighest);
     if constexpr (std::is_integral_v<T>)
       return std::max(std::floor(value), static_cast<double>(std::numeric_limits<T>::min()));
     return value;

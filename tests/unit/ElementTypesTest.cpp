@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph.pb.h"
 #include "opc/Convert.h"
-#include "opc/Dispatch.h"
+#include "opc/PackedElements.h"
 
 #include <catch2/catch.hpp>
 
@@ -94,6 +94,83 @@ TEMPLATE_TEST_CASE("8-bit floats are what their definition says", "[types]", flo
   CHECK(std::isnan(static_cast<float>(convertElement<TestType>(NAN))));
   CHECK_FALSE(fitsElement<TestType>(1e30));
   CHECK(fitsElement<TestType>(INFINITY) == !fn);
+}
+
+TEST_CASE("floats of other formats are what their definitions say", "[types]") {
+  // Without a negative zero or infinities; NaN is the code of -0; the bias is one larger.
+  auto check = [](auto tag, int mantissa, int bias) {
+    using T = decltype(tag);
+    for (int code = 0; code < 256; ++code) {
+      T v;
+      v.bits = static_cast<uint8_t>(code);
+      const float got = static_cast<float>(v);
+      INFO(code);
+      CHECK((code == 0x80 ? std::isnan(got) : static_cast<double>(got) == defined<T>(code, mantissa, bias)));
+      CHECK((code == 0x80 || convertElement<T>(got, false).bits == code));
+    }
+    CHECK(convertElement<T>(-0.0f).bits == 0);
+    CHECK(convertElement<T>(-1e-30f).bits == 0);
+    CHECK(convertElement<T>(INFINITY).bits == 0x7f);
+    CHECK(convertElement<T>(-1e30).bits == 0xff);
+    CHECK(convertElement<T>(-1e30, false).bits == 0x80);
+    CHECK(convertElement<T>(NAN).bits == 0x80);
+  };
+  check(float8_e4m3fnuz(), 3, 8);
+  check(float8_e5m2fnuz(), 2, 16);
+  for (int code = 0; code < 255; ++code) {
+    const double v = std::ldexp(1.0, code - 127);
+    INFO(code);
+    CHECK(convertElement<float8_e8m0>(v).bits == code);
+    CHECK(convertElement<float8_e8m0>(-v).bits == code);
+    CHECK(static_cast<double>(numberOf(convertElement<float8_e8m0>(v))) == v);
+    CHECK(convertElement<float8_e8m0>(std::nextafter(v, 0.0)).bits == code);
+    if (code < 254) CHECK(convertElement<float8_e8m0>(std::nextafter(v, 1e300)).bits == code + 1);
+  }
+  CHECK(convertElement<float8_e8m0>(0x1.8p127).bits == 254);
+  CHECK(convertElement<float8_e8m0>(0x1.8p127, false).bits == 255);
+  CHECK(convertElement<float8_e8m0>(INFINITY).bits == 255);
+  const double quarter[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  for (int code = 0; code < 8; ++code) {
+    CHECK(convertElement<float4_e2m1>(quarter[code]).bits == code);
+    CHECK(convertElement<float4_e2m1>(-quarter[code]).bits == (code | 8));
+    if (code < 7) CHECK(convertElement<float4_e2m1>((quarter[code] + quarter[code + 1]) / 2).bits == code + code % 2);
+  }
+  CHECK(convertElement<float4_e2m1>(NAN).bits == 7);
+  CHECK(convertElement<float4_e2m1>(-INFINITY, false).bits == 15);
+  CHECK(fitsElement<float4_e2m1>(6.99));
+  CHECK_FALSE(fitsElement<float4_e2m1>(7.0));
+  CHECK_FALSE(fitsElement<float4_e2m1>(NAN));
+}
+
+TEST_CASE("integers under a byte keep low bits, cut and saturate", "[types]") {
+  CHECK(numberOf(convertElement<narrow_i4>(7)) == 7);
+  CHECK(numberOf(convertElement<narrow_i4>(8)) == -8);
+  CHECK(numberOf(convertElement<narrow_i4>(-9)) == 7);
+  CHECK(numberOf(convertElement<narrow_u4>(-1)) == 15);
+  CHECK(numberOf(convertElement<narrow_i2>(uint64_t{6})) == -2);
+  CHECK(numberOf(convertElement<narrow_u2>(int8_t{-1})) == 3);
+  CHECK(numberOf(convertElement<narrow_i4>(7.9)) == 7);
+  CHECK(numberOf(convertElement<narrow_i4>(-7.9f)) == -7);
+  CHECK(numberOf(convertElement<narrow_i4>(1e30)) == 7);
+  CHECK(numberOf(convertElement<narrow_i4>(-INFINITY)) == -8);
+  CHECK(numberOf(convertElement<narrow_u2>(NAN)) == 0);
+  CHECK(convertElement<bool>(narrow_i2(-2)));
+  CHECK(convertElement<float>(narrow_i2(-2)) == -2);
+  CHECK(fitsElement<narrow_i4>(-8.5));
+  CHECK_FALSE(fitsElement<narrow_i4>(8));
+  CHECK_FALSE(fitsElement<narrow_u4>(-1));
+  // Whatever stands in the upper bits of a byte.
+  narrow_i4 v;
+  v.value = 0x6d;
+  CHECK(numberOf(v) == -3);
+  const char bytes[] = {1, -1, 7, -8, 0};
+  const std::string packed = packElements(kInt4, {bytes, 5});
+  CHECK(packed == std::string("\xf1\x87\x00", 3));
+  char back[5];
+  unpackElements(kInt4, packed, back, 5);
+  CHECK(std::equal(back, back + 5, bytes));
+  CHECK(packedBytes(kUInt2, 5) == 2);
+  CHECK(packedBytes(kInt8, 5) == 5);
 }
 
 TEST_CASE("numbers round once on the way to a short float", "[types]") {

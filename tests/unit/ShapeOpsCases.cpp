@@ -18,6 +18,8 @@ template <class T> TestTensor drawn(const Shape &shape, double lo, double hi, ui
     const double x = lo + (hi - lo) * (static_cast<double>(u) + 1) / 2;
     if constexpr (isShortFloat<T>)
       v.push_back(T(static_cast<float>(x)));
+    else if constexpr (isNarrowInteger<T>)
+      v.push_back(convertElement<T>(x));
     else if constexpr (std::is_same_v<T, bool>)
       v.push_back(u > 0);
     else if constexpr (std::is_integral_v<T>)

@@ -178,7 +178,9 @@ TEST_CASE("safetensors headers are checked", "[tensorio]") {
   CHECK(id(R"({"__metadata__":{"a":"b"},"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", eight) == "ok");
   CHECK(id(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}   )", eight) == "ok");
   CHECK(id("{}", "") == "ok");
-  CHECK(id(R"({"x":{"dtype":"F8_E8M0","shape":[8],"data_offsets":[0,8]}})", eight) == "OPC0709");
+  CHECK(id(R"({"x":{"dtype":"F4","shape":[15],"data_offsets":[0,8]}})", eight) == "ok"); // two in a byte
+  CHECK(id(R"({"x":{"dtype":"F4","shape":[8],"data_offsets":[0,8]}})", eight) == "OPC0701");
+  CHECK(id(R"({"x":{"dtype":"F6_E3M2","shape":[8],"data_offsets":[0,8]}})", eight) == "OPC0709");
   CHECK(
       id(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"x":{"dtype":"F32","shape":[0],"data_offsets":[8,8]}})",
          eight) == "OPC0710");

@@ -77,6 +77,8 @@ uint64_t bitsOf(const scalar::ScalarValue &v, DataType type) {
     T value;
     if constexpr (isShortFloat<T>)
       value = T(v.as<float>());
+    else if constexpr (isNarrowInteger<T>)
+      value = convertElement<T>(v.as<int64_t>());
     else if constexpr (std::is_same_v<T, bool>)
       value = v.real != 0;
     else

@@ -4,6 +4,7 @@
 #include "support/CudaTask.h"
 #include "support/Operator.h"
 #include "support/PieceRange.h"
+#include "support/StoredTypes.h"
 
 #include <cmath>
 #include <cstring>
@@ -68,6 +69,9 @@ public:
     const int64_t size = static_cast<int64_t>(GetSizeOfDataType(type));
     char *to = static_cast<char *>(ctx->Out("out").mut_raw_dptr());
     const PieceRange piece = pieceRange(ctx, "out", 0);
+    if (isOnGpu(ctx) && isStored(type))
+      return bindLaunch(ctx, "sequence_stored", piece.size, static_cast<void *>(to), piece.size, piece.begin,
+                        static_cast<int32_t>(p.floating), p.start, p.delta, p.intStart, p.intDelta, storedFormat(type));
     if (isOnGpu(ctx))
       return bindLaunch(ctx, kernelOf("sequence", type), piece.size, static_cast<void *>(to), piece.size, piece.begin,
                         static_cast<int32_t>(p.floating), p.start, p.delta, p.intStart, p.intDelta);

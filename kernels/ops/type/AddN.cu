@@ -43,17 +43,6 @@ template <class T> __device__ void addN(const AddNArguments &a) {
   extern "C" __global__ void __launch_bounds__(256, 1) add_n_##name(const __grid_constant__ AddNArguments a) {         \
     addN<T>(a);                                                                                                        \
   }
-OPC_ADD_N(f32, float)
-OPC_ADD_N(f64, double)
-OPC_ADD_N(f16, float16)
-OPC_ADD_N(bf16, bfloat16)
-OPC_ADD_N(i8, int8_t)
-OPC_ADD_N(u8, uint8_t)
-OPC_ADD_N(i16, int16_t)
-OPC_ADD_N(u16, uint16_t)
-OPC_ADD_N(i32, int32_t)
-OPC_ADD_N(u32, uint32_t)
-OPC_ADD_N(i64, int64_t)
-OPC_ADD_N(u64, uint64_t)
+OPC_EACH_NUMBER(OPC_ADD_N)
 
 } // namespace opc::cuda

@@ -3,6 +3,8 @@
 #include "support/Operator.h"
 #include "support/StridedCopy.h"
 
+#include "opc/PackedElements.h"
+
 namespace opc::ops {
 namespace {
 
@@ -28,6 +30,10 @@ Maybe<void> infer(InferContext *ctx) {
     return Error::TypeError().help("choose a type of the same size, or cast, which converts the values")
            << "dtype " << dataTypeName(to) << " has " << GetSizeOfDataType(to) << " bytes, and in is " << in.toString()
            << ", of " << GetSizeOfDataType(in.data_type());
+  if (to != in.data_type() && (isPackedInFiles(to) || isPackedInFiles(in.data_type())))
+    return Error::TypeError().help("cast: to an integer of fewer bits it keeps the low bits")
+           << "dtype is " << dataTypeName(to) << " and in is " << in.toString()
+           << ", of which one has less than a byte for an element";
   ctx->Out("out") = TensorDesc(in.shape(), to);
   return Maybe<void>::Ok();
 }

@@ -3,6 +3,7 @@
 #include "support/ConvertElements.h"
 #include "support/CudaTask.h"
 #include "support/Operator.h"
+#include "support/StoredTypes.h"
 #include "support/StridedCopy.h"
 
 #include "opc/Dispatch.h"
@@ -74,10 +75,15 @@ private:
                                                 int64_t bytes) {
     const DataType source = ctx->In("in").data_type(), target = ctx->Out("out").data_type();
     if (source == target) return bindTask([=](DeviceCtx *dev) { copyBytes(dev, from, to, bytes); });
-    const bool isPlain = contains<types::Storage>(target) && !saturates(ctx->user_op_conf());
+    const void *in = from;
+    void *out = to;
+    const auto formatOf = [&](DataType type) { return storedFormat(type, saturates(ctx->user_op_conf())); };
+    if (isStored(source) && isStored(target))
+      return bindLaunch(ctx, "cast_stored_stored", n, in, out, n, formatOf(source), formatOf(target));
+    if (isStored(source)) return bindLaunch(ctx, kernelOf("cast_stored", target), n, in, out, n, formatOf(source));
+    if (isStored(target)) return bindLaunch(ctx, kernelOf("cast", source) + "_stored", n, in, out, n, formatOf(target));
     const int32_t isAligned = (reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to)) % 16 == 0;
-    return bindLaunch(ctx, kernelOf(kernelOf("cast", source), target) + (isPlain ? "_plain" : ""), n,
-                      static_cast<const void *>(from), static_cast<void *>(to), n, isAligned);
+    return bindLaunch(ctx, kernelOf(kernelOf("cast", source), target), n, in, out, n, isAligned);
   }
 };
 
@@ -104,8 +110,9 @@ ShardingRule sharding(DataType from, DataType to) {
 const char *const kRules =
     "To a narrower float: round to nearest, ties to even. Float to integer: truncate toward zero, saturate at the "
     "integer's range, NaN gives 0. Integer to narrower integer: keep the low bits. To bool: x != 0, so that NaN is "
-    "true. What is too large for an 8-bit float, infinity included, becomes its largest number; without saturate "
-    "infinity, or NaN where it has none. ";
+    "true. What is too large for a float of a byte or less, infinity included, becomes its largest number; without "
+    "saturate infinity, or NaN where it has none (f4e2m1 has neither: NaN becomes 6). f8e8m0 has the least power of two "
+    "that is not smaller than the magnitude, and NaN for infinity. ";
 const std::vector<DataType> kSampleTypes = {kFloat, kDouble, kFloat16, kBFloat16, kInt8, kInt32, kInt64, kUInt8, kBool};
 Case to(const char *name, DataType type) {
   return Case(name).In("in", {3, 5}, 0, 100).Attr("dtype", type).Types(kSampleTypes);

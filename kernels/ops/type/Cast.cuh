@@ -1,4 +1,5 @@
-// Conversions between all element types, by the functions of the CPU; 16-bit floats by the device's instructions.
+// Conversions between the types that kernels compute in, by the functions of the CPU; 16-bit floats by the device's
+// instructions.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,19 +9,18 @@
 
 namespace opc::cuda {
 
-template <class To, class From> __device__ To converted(const From &x, bool saturates) {
+template <class To, class From> __device__ To converted(const From &x) {
   if constexpr (std::is_same_v<To, From>)
     return x;
   else if constexpr (std::is_same_v<From, float16>)
-    return converted<To>(load(x), saturates);
+    return converted<To>(load(x));
   else if constexpr (std::is_same_v<To, float16> || std::is_same_v<To, bfloat16>)
     return stored<To>(detail::beforeRounding(numberOf(x)));
   else
-    return convertElement<To>(x, saturates);
+    return convertElement<To>(x);
 }
 
-template <class From, class To>
-__device__ void castAll(const void *fromV, void *toV, int64_t n, int32_t isAligned, bool saturates) {
+template <class From, class To> __device__ void castAll(const void *fromV, void *toV, int64_t n, int32_t isAligned) {
   constexpr int kFitting = static_cast<int>(16 / (sizeof(From) > sizeof(To) ? sizeof(From) : sizeof(To)));
   constexpr int kWidth = kFitting < 4 ? kFitting : 4; // the work of more is code, not speed
   const From *from = static_cast<const From *>(fromV);
@@ -33,13 +33,13 @@ __device__ void castAll(const void *fromV, void *toV, int64_t n, int32_t isAlign
       const Pack<From, kWidth> x = reinterpret_cast<const Pack<From, kWidth> *>(from)[i];
       Pack<To, kWidth> y;
 #pragma unroll
-      for (int k = 0; k < kWidth; ++k) y.v[k] = converted<To>(x.v[k], saturates);
+      for (int k = 0; k < kWidth; ++k) y.v[k] = converted<To>(x.v[k]);
       reinterpret_cast<Pack<To, kWidth> *>(to)[i] = y;
     }
     done = packs * kWidth;
   }
 #pragma unroll 1
-  for (int64_t i = done + firstItem(); i < n; i += itemStep()) to[i] = converted<To>(from[i], saturates);
+  for (int64_t i = done + firstItem(); i < n; i += itemStep()) to[i] = converted<To>(from[i]);
 }
 
 // A cast to the same type is a copy: OPC_SAME of a type twice puts OPC_NOTHING where the kernel's macro would be.
@@ -56,23 +56,17 @@ __device__ void castAll(const void *fromV, void *toV, int64_t n, int32_t isAlign
 #define OPC_SAME_i64_i64 , OPC_NOTHING
 #define OPC_SAME_u64_u64 , OPC_NOTHING
 #define OPC_SAME_bool_bool , OPC_NOTHING
-#define OPC_SAME_f8e4m3fn_f8e4m3fn , OPC_NOTHING
-#define OPC_SAME_f8e5m2_f8e5m2 , OPC_NOTHING
 #define OPC_NOTHING(a, From, b, To)
 #define OPC_SECOND_OF(first, second, ...) second
 #define OPC_SECOND(...) OPC_SECOND_OF(__VA_ARGS__)
 #define OPC_UNLESS_SAME(Kernel, a, From, b, To) OPC_SECOND(OPC_SAME_##a##_##b, Kernel, )(a, From, b, To)
 
-#define OPC_CAST_KERNEL(name, From, To, saturates)                                                                     \
-  extern "C" __global__ void __launch_bounds__(256) name(const void *from, void *to, int64_t n, int32_t isAligned) {   \
-    castAll<From, To>(from, to, n, isAligned, saturates);                                                              \
+#define OPC_CAST_KERNEL(a, From, b, To)                                                                                \
+  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+      cast_##a##_##b(const void *from, void *to, int64_t n, int32_t isAligned) {                                       \
+    castAll<From, To>(from, to, n, isAligned);                                                                         \
   }
-#define OPC_SATURATING_CAST(a, From, b, To) OPC_CAST_KERNEL(cast_##a##_##b, From, To, true)
-// Only casts to 8-bit floats know what not to saturate means.
-#define OPC_BOTH_CASTS(a, From, b, To)                                                                                 \
-  OPC_CAST_KERNEL(cast_##a##_##b, From, To, true) OPC_CAST_KERNEL(cast_##a##_##b##_plain, From, To, false)
-#define OPC_CAST(a, From, b, To) OPC_UNLESS_SAME(OPC_SATURATING_CAST, a, From, b, To)
-#define OPC_CAST_PLAIN(a, From, b, To) OPC_UNLESS_SAME(OPC_BOTH_CASTS, a, From, b, To)
+#define OPC_CAST(a, From, b, To) OPC_UNLESS_SAME(OPC_CAST_KERNEL, a, From, b, To)
 #define OPC_CASTS(a, From)                                                                                             \
   OPC_CAST(a, From, f32, float)                                                                                        \
   OPC_CAST(a, From, f64, double)                                                                                       \
@@ -86,8 +80,6 @@ __device__ void castAll(const void *fromV, void *toV, int64_t n, int32_t isAlign
   OPC_CAST(a, From, u32, uint32_t)                                                                                     \
   OPC_CAST(a, From, i64, int64_t)                                                                                      \
   OPC_CAST(a, From, u64, uint64_t)                                                                                     \
-  OPC_CAST(a, From, bool, bool)                                                                                        \
-  OPC_CAST_PLAIN(a, From, f8e4m3fn, float8_e4m3fn)                                                                     \
-  OPC_CAST_PLAIN(a, From, f8e5m2, float8_e5m2)
+  OPC_CAST(a, From, bool, bool)
 
 } // namespace opc::cuda

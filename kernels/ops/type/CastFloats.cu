@@ -3,8 +3,5 @@
 #include "type/Cast.cuh"
 
 namespace opc::cuda {
-OPC_CASTS(f32, float)
-OPC_CASTS(f64, double)
-OPC_CASTS(f16, float16)
-OPC_CASTS(bf16, bfloat16)
+OPC_EACH_FLOAT(OPC_CASTS)
 } // namespace opc::cuda

@@ -20,20 +20,20 @@ bool hasName(const std::vector<std::string> &list, const std::string &name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 /// What numpy has not.
-using ShortFloats = types::Of<bfloat16, float8_e4m3fn, float8_e5m2>;
+using NotInNumpy = Join<types::Of<bfloat16>, types::Storage>;
 constexpr const char *kPosition = "@position";
 constexpr const char *kInputs = "@inputs"; // every input, in the definition's order
 } // namespace
 
 void KernelCall::Widened::read() {
-  visit<ShortFloats>(type, [&](auto tag) {
+  visit<NotInNumpy>(type, [&](auto tag) {
     const auto *from = static_cast<const typename decltype(tag)::type *>(tensor);
     std::transform(from, from + numbers.size(), numbers.begin(), [](auto x) { return convertElement<float>(x); });
   });
 }
 
 void KernelCall::Widened::write() const {
-  visit<ShortFloats>(type, [&](auto tag) {
+  visit<NotInNumpy>(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     std::transform(numbers.begin(), numbers.end(), static_cast<T *>(tensor),
                    [](float x) { return convertElement<T>(x); });
@@ -42,7 +42,7 @@ void KernelCall::Widened::write() const {
 
 /// What the kernel sees in place of a tensor of such a type; nothing for the others.
 std::optional<KernelCall::Widened> KernelCall::widen(user_op::TensorDesc *desc, void **data) {
-  if (!contains<ShortFloats>(desc->data_type())) return std::nullopt;
+  if (!contains<NotInNumpy>(desc->data_type())) return std::nullopt;
   Widened made{desc->data_type(), *data, std::vector<float>(static_cast<size_t>(desc->shape().elem_cnt()))};
   *desc = user_op::TensorDesc(desc->shape(), kFloat);
   *data = made.numbers.data();

@@ -11,7 +11,11 @@
 namespace opc {
 namespace {
 template <class T> constexpr ElementType withLimits(ElementType t) {
-  if constexpr (std::is_integral_v<T>) {
+  if constexpr (isNarrowInteger<T>) {
+    t.isSigned = T::kLowest < 0;
+    t.lowest = T::kLowest;
+    t.highest = T::kHighest;
+  } else if constexpr (std::is_integral_v<T>) {
     t.isSigned = std::is_signed_v<T>;
     t.lowest = static_cast<double>(std::numeric_limits<T>::lowest());
     t.highest = static_cast<double>(std::numeric_limits<T>::max());
@@ -92,7 +96,7 @@ std::string elementTypeNames() {
   return names;
 }
 
-size_t GetSizeOfDataType(DataType type) { return static_cast<size_t>(elementType(type).bits / 8); }
+size_t GetSizeOfDataType(DataType type) { return static_cast<size_t>((elementType(type).bits + 7) / 8); }
 const char *dataTypeName(DataType type) { return elementType(type).name; }
 const char *DataType_Name(DataType type) { return elementType(type).graphName; }
 

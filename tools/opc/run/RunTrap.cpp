@@ -47,6 +47,8 @@ template <class Format> FloatClass classify(Float8<Format> value) {
                                                                              : FloatClass::kFine;
 }
 
+template <int kBits, bool kSigned> FloatClass classify(NarrowInteger<kBits, kSigned>) { return FloatClass::kFine; }
+
 struct Finding {
   int64_t first = -1, count = 0;
 };

@@ -8,6 +8,8 @@
 #include "TextParts.h"
 #include "WriteFailure.h"
 
+#include "opc/PackedElements.h"
+
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -85,7 +87,7 @@ Json elementJson(const HostTensor &t, int64_t i) {
   case kUInt64: return t.as<uint64_t>()[i];
   default: break;
   }
-  if (!IsFloatingDataType(t.dtype())) return static_cast<int64_t>(elementAt(t, i));
+  if (!holdsFractions(t.dtype())) return static_cast<int64_t>(elementAt(t, i));
   const double v = elementAt(t, i);
   return std::isfinite(v) ? Json(*parseReal(elementText(t, i))) : Json(realText(v));
 }

@@ -6,6 +6,7 @@
 #include "NumberText.h"
 #include "TextParts.h"
 #include "opc/Convert.h"
+#include "opc/PackedElements.h"
 
 #include <algorithm>
 #include <cmath>
@@ -102,6 +103,14 @@ template <class T> Status putInteger(T *out, const std::string &text, DataType t
   return Status::ok();
 }
 
+template <class T> Status putNarrow(T *out, const std::string &text, DataType type) {
+  int wide = 0;
+  OPC_RETURN_IF_ERROR(putInteger(&wide, text, type));
+  if (wide < T::kLowest || wide > T::kHighest) return numberError(text, type, "does not fit");
+  *out = T(wide);
+  return Status::ok();
+}
+
 template <class T> Status putReal(T *out, const std::string &text, DataType type) {
   std::optional<double> v = text == "true" ? 1.0 : text == "false" ? 0.0 : parseReal(text);
   if (!v) return numberError(text, type, "is no number for");
@@ -127,6 +136,8 @@ Status putNumber(HostTensor &t, int64_t i, const std::string &text) {
       return putBool(elements + i, text);
     else if constexpr (std::is_integral_v<T>)
       return putInteger(elements + i, text, t.dtype());
+    else if constexpr (isNarrowInteger<T>)
+      return putNarrow(elements + i, text, t.dtype());
     else
       return putReal(elements + i, text, t.dtype());
   });
@@ -256,7 +267,7 @@ Result<HostTensor> makeUnconverted(const TensorSpec &spec, const SpecContext &co
   if (spec.kind == Kind::kNumbers) return fromNumbers(spec, desc, context.name);
   OPC_ASSIGN_OR_RETURN(HostTensor made, HostTensor::create(desc.data_type(), desc.shape()));
   const FillKey key{context.seed, stableHash(context.name)};
-  const bool integral = !IsFloatingDataType(desc.data_type());
+  const bool integral = !holdsFractions(desc.data_type());
   switch (spec.kind) {
   case Kind::kOnes: fillConstant(&made, 1); break;
   case Kind::kIota: fillIota(&made); break;

@@ -25,14 +25,18 @@ char kindOf(const ElementType &element) {
   }
 }
 
+/// Integers under a byte, which are numbers in i8.
+bool isNarrowSigned(const ElementType &element) { return element.kind == ElementClass::kStorage && element.isSigned; }
+
 bool isOfType(const py::array &array, DataType type) {
   const auto *found = py::detail::array_descriptor_proxy(py::detail::array_proxy(array.ptr())->descr);
   if (found->byteorder == '>') return false;
   const ElementType &element = elementType(type);
   if (const char kind = kindOf(element)) return found->kind == kind && array.itemsize() * 8 == element.bits;
   // Bits, or a type of ml_dtypes.
-  return array.itemsize() * 8 == element.bits &&
-         (found->kind == 'u' || dataTypeFromPython(array.dtype().attr("type")) == type);
+  return array.itemsize() == static_cast<py::ssize_t>(GetSizeOfDataType(type)) &&
+         (found->kind == (isNarrowSigned(element) ? 'i' : 'u') ||
+          dataTypeFromPython(array.dtype().attr("type")) == type);
 }
 
 bool isOfShape(const py::array &array, const Shape &shape) {
@@ -52,7 +56,8 @@ std::string shapeText(const py::array &array) {
 
 py::dtype numpyType(DataType type) {
   const ElementType &element = elementType(type);
-  return kindOf(element) ? py::dtype(element.numpyName) : py::dtype(element.bits == 8 ? "uint8" : "uint16");
+  if (kindOf(element)) return py::dtype(element.numpyName);
+  return py::dtype(isNarrowSigned(element) ? "int8" : GetSizeOfDataType(type) == 1 ? "uint8" : "uint16");
 }
 
 Status checkArray(const py::array &array, const user_op::TensorDesc &expected, const std::string &what) {

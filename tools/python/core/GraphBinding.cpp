@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Bindings.h"
 
+#include "ArrayConversion.h"
 #include "AttrConversion.h"
 #include "CompileRequest.h"
 #include "FileBytes.h"
@@ -138,8 +139,7 @@ void bindRegistry(py::module_ &module) {
   module.def("dtypes", [] {
     py::list all;
 #define OPC_ELEMENT(enumerator, ...)                                                                                   \
-  all.append(                                                                                                          \
-      py::make_tuple(elementType(enumerator).name, elementType(enumerator).numpyName, elementType(enumerator).bits));
+  all.append(py::make_tuple(elementType(enumerator).name, elementType(enumerator).numpyName, numpyType(enumerator)));
     OPC_ELEMENT_TYPES(OPC_ELEMENT)
 #undef OPC_ELEMENT
     return all;

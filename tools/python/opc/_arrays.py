@@ -39,8 +39,9 @@ def _elements(value: Any) -> Iterator[Any]:
 
 #: The largest finite number of a type; what is halfway to the next power of two, or beyond, rounds to infinity.
 _LARGEST = {"f16": 65504.0, "bf16": 3.3895313892515355e38, "f32": 3.4028234663852886e38, "f64": 1.7976931348623157e308,
-            "f8e4m3fn": 448.0, "f8e5m2": 57344.0}  # fmt: skip
-_BITS_OF_FRACTION = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52, "f8e4m3fn": 3, "f8e5m2": 2}
+            "f8e4m3fn": 448.0, "f8e5m2": 57344.0, "f8e4m3fnuz": 240.0, "f8e5m2fnuz": 57344.0, "f8e8m0": 2.0**127, "f4e2m1": 6.0}  # fmt: skip
+_BITS_OF_FRACTION = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52, "f8e4m3fn": 3, "f8e5m2": 2, "f8e4m3fnuz": 3, "f8e5m2fnuz": 2, "f8e8m0": 0,
+                     "f4e2m1": 1}  # fmt: skip
 
 
 def fits_float(value: Any, dtype: str) -> bool:

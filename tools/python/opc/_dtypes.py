@@ -15,31 +15,31 @@ class DType(str):
 
     @property
     def numpy(self) -> Optional[np.dtype]:
-        """numpy's type, or None where numpy has none (bf16, 8-bit floats: arrays then hold their bits)."""
+        """numpy's type, or None where numpy has none (bf16, floats of a byte, types under a byte: arrays then have bits_type)."""
         return _NUMPY.get(str(self))
 
     @property
     def bits_type(self) -> np.dtype:
-        """The numpy type of the arrays that go in and come out: bits as unsigned integers where numpy has no such type."""
-        return self.numpy or np.dtype("uint%d" % _BITS[str(self)])
+        """The numpy type of the arrays that go in and come out: where numpy has no such type, int8 for i4 and i2, else bits as unsigned integers."""
+        return _BITS_TYPE[str(self)]
 
     def __repr__(self) -> str:
         return "opc." + str(self)
 
 
-_BITS: Dict[str, int] = {}
+_BITS_TYPE: Dict[str, np.dtype] = {}
 _NUMPY: Dict[str, np.dtype] = {}
 _KNOWN: Dict[Any, DType] = {}
 
 
 def _fill() -> None:
-    for name, numpy_name, bits in _core.dtypes():
+    for name, numpy_name, bits_type in _core.dtypes():
         known = DType(name)
-        _BITS[name] = bits
+        _BITS_TYPE[name] = bits_type
         for spelling in (name, numpy_name):
             _KNOWN[spelling] = known
-        if not (name.startswith("bf") or name.startswith("f8")):
-            _NUMPY[name] = np.dtype(numpy_name)
+        if bits_type.name == numpy_name:
+            _NUMPY[name] = bits_type
             _KNOWN[_NUMPY[name]] = known
             _KNOWN[_NUMPY[name].type] = known
     _KNOWN[float] = _KNOWN["f32"]
@@ -62,5 +62,5 @@ def dtype(kind: Any) -> DType:
         try:
             return _KNOWN[np.dtype(kind) if kind is not None else None]
         except (KeyError, TypeError):
-            raise usage(f"no element type is called {kind!r}; there are {', '.join(sorted(_BITS))}", code="OPC0204") from None
+            raise usage(f"no element type is called {kind!r}; there are {', '.join(sorted(_BITS_TYPE))}", code="OPC0204") from None
     return _KNOWN[name]

@@ -14,7 +14,10 @@ _TYPES = {
     "uint32": "kUInt32", "int64": "kInt64", "uint64": "kUInt64", "float16": "kFloat16", "float32": "kFloat",
     "float64": "kDouble",
 }  # fmt: skip
-_OTHER_TYPES = {"bf16": "kBFloat16", "f8e4m3fn": "kFloat8E4M3FN", "f8e5m2": "kFloat8E5M2"}  # which numpy has not
+_OTHER_TYPES = {  # which numpy has not
+    "bf16": "kBFloat16", "f8e4m3fn": "kFloat8E4M3FN", "f8e5m2": "kFloat8E5M2", "f8e4m3fnuz": "kFloat8E4M3FNUZ", "f8e5m2fnuz": "kFloat8E5M2FNUZ",
+    "f8e8m0": "kFloat8E8M0", "f4e2m1": "kFloat4E2M1", "i4": "kInt4", "u4": "kUInt4", "i2": "kInt2", "u2": "kUInt2",
+}  # fmt: skip
 
 
 def type_name(dtype: Any) -> str:

@@ -10,13 +10,16 @@
 
 namespace opc {
 
-/// f16, bf16 and 8-bit floats: what C++ has no arithmetic for.
-template <class T> constexpr bool isShortFloat = !std::is_arithmetic_v<T>;
+/// f16, bf16 and floats of a byte or less: what C++ has no arithmetic for.
+template <class T> constexpr bool isShortFloat = !std::is_arithmetic_v<T> && !isNarrowInteger<T>;
 
-/// The number that an element is, in a type that computes and holds it exactly: f32 for the short floats.
+/// The number that an element is, in a type that computes and holds it exactly: f32 for the short floats, i8 or u8 for
+/// the narrow integers.
 template <class T> OPC_HOST_DEVICE auto numberOf(T v) {
   if constexpr (isShortFloat<T>)
     return static_cast<float>(v);
+  else if constexpr (isNarrowInteger<T>)
+    return static_cast<typename T::Value>(v);
   else
     return v;
 }
@@ -69,14 +72,21 @@ template <class To, class From> constexpr bool inRange(From x) {
 
 /// To a narrower float: rounds once, to nearest, ties to even. Float to integer: truncates toward zero, saturates at
 /// the integer's range, NaN gives 0. Integer to narrower integer: keeps the low bits. To bool: `x != 0`, so that NaN is
-/// true; bool gives 0 or 1. To 8-bit floats: `saturate` as in Float8::fromFloat.
+/// true; bool gives 0 or 1. To floats of a byte or less: as byteOf.
 template <class To, class From> OPC_HOST_DEVICE To convertElement(From x, [[maybe_unused]] bool saturate = true) {
   if constexpr (std::is_same_v<To, From>)
     return x;
-  else if constexpr (isShortFloat<From>)
-    return convertElement<To>(static_cast<float>(x), saturate);
+  else if constexpr (isShortFloat<From> || isNarrowInteger<From>)
+    return convertElement<To>(numberOf(x), saturate);
   else if constexpr (std::is_same_v<To, bool>)
     return x != From(0);
+  else if constexpr (isNarrowInteger<To> && std::is_floating_point_v<From>)
+    return To(x > From(To::kHighest)  ? To::kHighest
+              : x > From(To::kLowest) ? static_cast<int>(x)
+              : x != x                ? 0
+                                      : To::kLowest);
+  else if constexpr (isNarrowInteger<To>)
+    return To(static_cast<int>(x));
   else if constexpr (isShortFloat<To> && sizeof(To) == 1)
     return To::fromFloat(detail::beforeRounding(x), saturate);
   else if constexpr (isShortFloat<To>)
@@ -88,16 +98,24 @@ template <class To, class From> OPC_HOST_DEVICE To convertElement(From x, [[mayb
 }
 
 /// True when the conversion only rounds or truncates: no finite number, and no infinity, becomes another kind of value
-/// or leaves an integer's range. NaN fits every float and bool.
+/// or leaves an integer's range. NaN fits bool and every float that has one.
 template <class To, class From> bool fitsElement(From x) {
-  if constexpr (isShortFloat<From>) {
-    return fitsElement<To>(static_cast<float>(x));
+  if constexpr (isShortFloat<From> || isNarrowInteger<From>) {
+    return fitsElement<To>(numberOf(x));
   } else if constexpr (std::is_same_v<To, bool> || std::is_same_v<To, From>) {
     return true;
+  } else if constexpr (isNarrowInteger<To>) {
+    using Value = typename To::Value;
+    return fitsElement<Value>(x) && convertElement<Value>(x) >= To::kLowest && convertElement<Value>(x) <= To::kHighest;
+  } else if constexpr (std::is_same_v<To, float4_e2m1>) { // which has no code for what is too large
+    constexpr uint8_t tooLarge = 0xff;
+    ByteFormat format = To::format();
+    format.tooLarge = format.nan = tooLarge;
+    return byteOf(format, detail::beforeRounding(x), false) != tooLarge;
   } else if constexpr (!std::is_integral_v<To>) {
     const auto result = numberOf(convertElement<To>(x, false));
     if constexpr (std::is_floating_point_v<From>)
-      if (!std::isfinite(x)) return std::isnan(x) || std::isinf(result);
+      if (!std::isfinite(x)) return std::isnan(x) ? std::isnan(result) : std::isinf(result);
     return std::isfinite(result);
   } else if constexpr (std::is_floating_point_v<From>) {
     const double whole = std::trunc(static_cast<double>(x));

@@ -39,7 +39,7 @@ struct ElementType {
   const char *npyCode = "";     // "f4"; in npy files a byte order stands in front; empty as above
   const char *safetensors = ""; // "F32"
   int onnx = 0;                 // the number in ONNX's TensorProto; 0 for none
-  int bits = 0;                 // of one element; 0 for types without a fixed layout
+  int bits = 0;                 // of one element, which takes whole bytes; 0 for types without a fixed layout
   ElementClass kind = ElementClass::kNone;
   bool isSigned = false; // of integers
   int mantissa = 0;      // of floats: stored bits
@@ -54,7 +54,7 @@ const ElementType &elementType(DataType type);
 /// "f32, f64, ...": the names of all types that tensors may have, for messages.
 std::string elementTypeNames();
 
-/// Bytes of one element; 0 for types without a fixed layout (kOFRecord, kTensorBuffer, kInvalidDataType).
+/// Bytes of one element in memory; 0 for types without a fixed layout (kOFRecord, kTensorBuffer, kInvalidDataType).
 size_t GetSizeOfDataType(DataType type);
 /// "f32", "i64", "bf16", ...: the names used on the command line and in diagnostics.
 const char *dataTypeName(DataType type);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "opc/Floats.h"
+#include "opc/NarrowInteger.h"
 
 /// X(enumerator, number, C++ type, name, numpy name, code in npy files, number in ONNX, name in safetensors files,
 ///   MLIR type, bits, class)
@@ -11,9 +12,9 @@
 /// Numbers are OneFlow's; types that OneFlow lacks have numbers from 1000. Code "V": numpy writes bytes without a
 /// meaning. Class: kFloating and kInteger compute; kStorage is moved, read, written and converted, and nothing else.
 ///
-/// Bits, not bytes: types shorter than a byte (ONNX's f4, i4, u4, i2, u2) are to be packed as ONNX packs them, the
-/// first element in the lowest bits, a tensor padded to a whole byte. Their C++ type will be that of one unpacked
-/// element.
+/// An element of fewer bits than 8 is a byte in memory, in plans and in npy files, as in ml_dtypes; ONNX's and
+/// safetensors files have them packed, the first element in the lowest bits, a tensor padded to a whole byte.
+/// safetensors has no names for integers under a byte: "I4", "U4", "I2" and "U2" are opc's.
 #define OPC_ELEMENT_TYPES(X)                                                                                           \
   X(kFloat, 2, float, "f32", "float32", "f4", 1, "F32", Float32Type, 32, kFloating)                                    \
   X(kDouble, 3, double, "f64", "float64", "f8", 11, "F64", Float64Type, 64, kFloating)                                 \
@@ -30,7 +31,18 @@
   X(kBool, 12, bool, "bool", "bool", "b1", 9, "BOOL", IntegerType, 8, kBool)                                           \
   X(kFloat8E4M3FN, 1000, ::opc::float8_e4m3fn, "f8e4m3fn", "float8_e4m3fn", "V1", 17, "F8_E4M3", Float8E4M3FNType, 8,  \
     kStorage)                                                                                                          \
-  X(kFloat8E5M2, 1001, ::opc::float8_e5m2, "f8e5m2", "float8_e5m2", "V1", 19, "F8_E5M2", Float8E5M2Type, 8, kStorage)
+  X(kFloat8E5M2, 1001, ::opc::float8_e5m2, "f8e5m2", "float8_e5m2", "V1", 19, "F8_E5M2", Float8E5M2Type, 8, kStorage)  \
+  X(kFloat8E4M3FNUZ, 1002, ::opc::float8_e4m3fnuz, "f8e4m3fnuz", "float8_e4m3fnuz", "V1", 18, "F8_E4M3FNUZ",           \
+    Float8E4M3FNUZType, 8, kStorage)                                                                                   \
+  X(kFloat8E5M2FNUZ, 1003, ::opc::float8_e5m2fnuz, "f8e5m2fnuz", "float8_e5m2fnuz", "V1", 20, "F8_E5M2FNUZ",           \
+    Float8E5M2FNUZType, 8, kStorage)                                                                                   \
+  X(kFloat8E8M0, 1004, ::opc::float8_e8m0, "f8e8m0", "float8_e8m0fnu", "V1", 24, "F8_E8M0", Float8E8M0FNUType, 8,      \
+    kStorage)                                                                                                          \
+  X(kFloat4E2M1, 1005, ::opc::float4_e2m1, "f4e2m1", "float4_e2m1fn", "V1", 23, "F4", Float4E2M1FNType, 4, kStorage)   \
+  X(kInt4, 1006, ::opc::narrow_i4, "i4", "int4", "V1", 22, "I4", IntegerType, 4, kStorage)                             \
+  X(kUInt4, 1007, ::opc::narrow_u4, "u4", "uint4", "V1", 21, "U4", IntegerType, 4, kStorage)                           \
+  X(kInt2, 1008, ::opc::narrow_i2, "i2", "int2", "V1", 26, "I2", IntegerType, 2, kStorage)                             \
+  X(kUInt2, 1009, ::opc::narrow_u2, "u2", "uint2", "V1", 25, "U2", IntegerType, 2, kStorage)
 
 /// What OneFlow's enumeration has besides; no tensor of a graph has them. X(enumerator, number, name, numpy name,
 /// bytes)

@@ -1,4 +1,4 @@
-// The floating types that C++ lacks: binary16, bfloat16 and the 8-bit floats, stored as bits.
+// The floating types that C++ lacks: binary16, bfloat16 and floats of a byte or less, stored as bits.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -37,32 +37,64 @@ struct bfloat16 {
   explicit inline operator float() const;
 };
 
-/// An 8-bit float, stored as bits; nothing computes in it. `Format` says how many bits the exponent and the mantissa
-/// have, the exponent's bias, the largest finite code, and the code of what is too large when it does not saturate.
+/// A floating format whose element is a byte: 8 bits, or fewer in its lowest bits. Codes are without the sign but for
+/// `nan` and `tooLarge`.
+struct ByteFormat {
+  int mantissa, bias; // bits of the mantissa; of the exponent
+  uint8_t sign;       // its bit; 0 for E8M0, which is an exponent alone: no sign, no zero
+  uint8_t largest;    // the code of the largest finite number
+  uint8_t tooLarge;   // what is larger becomes when nothing saturates: infinity, NaN, or the largest number
+  uint8_t nan;        // for formats without one, what it becomes
+  bool hasInfinity, hasNegativeZero, nanHasSign;
+};
+/// E4M3FN: bias 7, no infinities, the all-ones codes are NaN (https://arxiv.org/abs/2209.05433, as in ONNX and MLIR).
+struct FormatE4M3FN {
+  static constexpr ByteFormat format() { return {3, 7, 0x80, 0x7e, 0x7f, 0x7f, false, true, true}; }
+  static constexpr double kLargest = 448, kSmallestNormal = 0x1p-6;
+};
+/// E5M2: bias 15, infinities and NaNs as in IEEE formats.
+struct FormatE5M2 {
+  static constexpr ByteFormat format() { return {2, 15, 0x80, 0x7b, 0x7c, 0x7f, true, true, true}; }
+  static constexpr double kLargest = 57344, kSmallestNormal = 0x1p-14;
+};
+/// E4M3FNUZ and E5M2FNUZ: neither infinities nor a negative zero, whose code is the one NaN
+/// (https://arxiv.org/abs/2206.02915).
+struct FormatE4M3FNUZ {
+  static constexpr ByteFormat format() { return {3, 8, 0x80, 0x7f, 0x80, 0x80, false, false, false}; }
+  static constexpr double kLargest = 240, kSmallestNormal = 0x1p-7;
+};
+struct FormatE5M2FNUZ {
+  static constexpr ByteFormat format() { return {2, 16, 0x80, 0x7f, 0x80, 0x80, false, false, false}; }
+  static constexpr double kLargest = 57344, kSmallestNormal = 0x1p-15;
+};
+/// E8M0: 2^(code - 127), the scales of OCP's microscaling formats (version 1.0, section 5.4.1).
+struct FormatE8M0 {
+  static constexpr ByteFormat format() { return {0, 127, 0, 0xfe, 0xff, 0xff, false, false, false}; }
+  static constexpr double kLargest = 0x1p127, kSmallestNormal = 0x1p-127;
+};
+/// E2M1: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives; NaN becomes 6, as in ONNX (OCP's section 5.3.3 has none).
+struct FormatE2M1 {
+  static constexpr ByteFormat format() { return {1, 1, 0x08, 0x07, 0x07, 0x07, false, true, false}; }
+  static constexpr double kLargest = 6, kSmallestNormal = 1;
+};
+
+/// A float of one byte, stored as bits; nothing computes in it.
 template <class Format> struct Float8 {
   uint8_t bits = 0;
   Float8() = default;
   /// Saturating.
-  explicit Float8(float v) : Float8(fromFloat(v, true)) {}
-  /// To nearest, ties to even; NaN stays NaN. What is too large, infinity included, becomes the largest finite number
-  /// of its sign when saturating, else infinity, or NaN where the format has none.
+  explicit inline Float8(float v) : Float8(fromFloat(v, true)) {}
+  /// As byteOf.
   static inline Float8 fromFloat(float v, bool saturate);
   explicit inline operator float() const;
-};
-/// E4M3FN: bias 7, no infinities, the all-ones codes are NaN (https://arxiv.org/abs/2209.05433, as in ONNX and MLIR).
-struct FormatE4M3FN {
-  static constexpr int kMantissa = 3, kBias = 7;
-  static constexpr uint8_t kLargest = 0x7e, kTooLarge = 0x7f;
-  static constexpr bool kHasInfinity = false;
-};
-/// E5M2: bias 15, infinities and NaNs as in IEEE formats.
-struct FormatE5M2 {
-  static constexpr int kMantissa = 2, kBias = 15;
-  static constexpr uint8_t kLargest = 0x7b, kTooLarge = 0x7c;
-  static constexpr bool kHasInfinity = true;
+  static constexpr ByteFormat format() { return Format::format(); }
 };
 using float8_e4m3fn = Float8<FormatE4M3FN>;
 using float8_e5m2 = Float8<FormatE5M2>;
+using float8_e4m3fnuz = Float8<FormatE4M3FNUZ>;
+using float8_e5m2fnuz = Float8<FormatE5M2FNUZ>;
+using float8_e8m0 = Float8<FormatE8M0>;
+using float4_e2m1 = Float8<FormatE2M1>;
 
 // The usual branch-light conversions: rescale by a power of two so that the hardware does the rounding of subnormals.
 inline float16::float16(float v) {
@@ -101,37 +133,55 @@ inline bfloat16::bfloat16(float v) {
 }
 inline bfloat16::operator float() const { return detail::bitsToFloat(static_cast<uint32_t>(bits) << 16); }
 
-template <class Format> Float8<Format> Float8<Format>::fromFloat(float v, bool saturate) {
-  constexpr uint32_t shift = 23 - Format::kMantissa;
-  constexpr uint32_t rebias = static_cast<uint32_t>(127 - Format::kBias) << 23;
-  // Added to a subnormal, this float has an ulp that is the format's smallest number.
-  constexpr uint32_t magic = static_cast<uint32_t>(127 + 24 - Format::kBias - Format::kMantissa) << 23;
+/// To nearest, ties to even. What is too large, infinity included, becomes the largest number of its sign when
+/// saturating, else what the format says. To E8M0: the least power of two that is not smaller than the magnitude;
+/// infinity becomes NaN, as in ONNX.
+inline uint8_t byteOf(const ByteFormat &f, float v, bool saturate) {
   const uint32_t x = detail::floatToBits(v), mag = x & 0x7fffffffu;
-  uint32_t code;
-  if (mag > 0x7f800000u) {
-    code = 0x7fu;
-  } else {
-    if (mag < rebias + (1u << 23))
-      code = detail::floatToBits(detail::bitsToFloat(mag) + detail::bitsToFloat(magic)) - magic;
-    else
-      code = (mag - rebias + (1u << (shift - 1)) - 1u + ((mag >> shift) & 1u)) >> shift;
-    if (code > Format::kLargest) code = saturate ? Format::kLargest : Format::kTooLarge;
+  if (f.sign == 0) {
+    if (mag >= 0x7f800000u) return f.nan;
+    if (mag < 0x00800000u) return mag > 0x00400000u; // 2^-127 is a subnormal float
+    const uint32_t up = (mag + 0x7fffffu) >> 23;
+    return static_cast<uint8_t>(up > f.largest ? (saturate ? f.largest : f.tooLarge) : up);
   }
-  Float8 result;
-  result.bits = static_cast<uint8_t>((x >> 24 & 0x80u) | code);
-  return result;
+  const uint32_t sign = x >> 31 ? f.sign : 0u;
+  if (mag > 0x7f800000u) return static_cast<uint8_t>(f.nan | (f.nanHasSign ? sign : 0u));
+  const uint32_t shift = static_cast<uint32_t>(23 - f.mantissa);
+  const uint32_t rebias = static_cast<uint32_t>(127 - f.bias) << 23;
+  // Added to a subnormal, this float has an ulp that is the format's smallest number.
+  const uint32_t magic = static_cast<uint32_t>(127 + 24 - f.bias - f.mantissa) << 23;
+  uint32_t code;
+  if (mag < rebias + (1u << 23))
+    code = detail::floatToBits(detail::bitsToFloat(mag) + detail::bitsToFloat(magic)) - magic;
+  else
+    code = (mag - rebias + (1u << (shift - 1)) - 1u + ((mag >> shift) & 1u)) >> shift;
+  if (code > f.largest) code = saturate ? f.largest : f.tooLarge;
+  return static_cast<uint8_t>(code == 0 && !f.hasNegativeZero ? 0u : sign | code);
 }
-template <class Format> Float8<Format>::operator float() const {
-  constexpr uint32_t shift = 23 - Format::kMantissa;
-  const uint32_t sign = static_cast<uint32_t>(bits & 0x80u) << 24, code = bits & 0x7fu;
-  if (code > Format::kLargest)
-    return detail::bitsToFloat(sign | (Format::kHasInfinity && code == Format::kTooLarge ? 0x7f800000u : 0x7fc00000u));
-  if (code >> Format::kMantissa == 0) { // code times the smallest number, 2^(1 - bias - mantissa)
-    constexpr uint32_t smallest = static_cast<uint32_t>(128 - Format::kBias - Format::kMantissa) << 23;
+/// The number that a byte is: exact.
+inline float floatOf(const ByteFormat &f, uint8_t byte) {
+  if (f.sign == 0)
+    return detail::bitsToFloat(byte == f.nan ? 0x7fc00000u
+                               : byte == 0   ? 0x00400000u
+                                             : static_cast<uint32_t>(byte) << 23);
+  const uint32_t shift = static_cast<uint32_t>(23 - f.mantissa);
+  const uint32_t sign = byte & f.sign ? 0x80000000u : 0u, code = byte & (f.sign - 1u);
+  if (!f.hasNegativeZero && sign && code == 0) return detail::bitsToFloat(0x7fc00000u);
+  if (code > f.largest)
+    return detail::bitsToFloat(sign | (f.hasInfinity && code == f.tooLarge ? 0x7f800000u : 0x7fc00000u));
+  if (code >> f.mantissa == 0) { // code times the smallest number, 2^(1 - bias - mantissa)
+    const uint32_t smallest = static_cast<uint32_t>(128 - f.bias - f.mantissa) << 23;
     return detail::bitsToFloat(sign | detail::floatToBits(static_cast<float>(code) * detail::bitsToFloat(smallest)));
   }
-  return detail::bitsToFloat(sign | ((code << shift) + (static_cast<uint32_t>(127 - Format::kBias) << 23)));
+  return detail::bitsToFloat(sign | ((code << shift) + (static_cast<uint32_t>(127 - f.bias) << 23)));
 }
+
+template <class Format> Float8<Format> Float8<Format>::fromFloat(float v, bool saturate) {
+  Float8 result;
+  result.bits = byteOf(Format::format(), v, saturate);
+  return result;
+}
+template <class Format> Float8<Format>::operator float() const { return floatOf(Format::format(), bits); }
 
 /// What is known of a floating type: stored bits of the mantissa, the largest finite and the smallest normal number.
 /// And how far from a reference its results may be where nobody says otherwise: |x - e| <= atol + rtol |e|.
@@ -156,14 +206,9 @@ template <> struct FloatLimits<bfloat16> {
   static constexpr double largest = 0x1.fep127, smallestNormal = FLT_MIN;
   static constexpr double rtol = 1.6e-2, atol = 1e-2;
 };
-template <> struct FloatLimits<float8_e4m3fn> {
-  static constexpr int mantissa = 3;
-  static constexpr double largest = 448, smallestNormal = 0x1p-6;
-  static constexpr double rtol = 0, atol = 0;
-};
-template <> struct FloatLimits<float8_e5m2> {
-  static constexpr int mantissa = 2;
-  static constexpr double largest = 57344, smallestNormal = 0x1p-14;
+template <class Format> struct FloatLimits<Float8<Format>> {
+  static constexpr int mantissa = Format::format().mantissa;
+  static constexpr double largest = Format::kLargest, smallestNormal = Format::kSmallestNormal;
   static constexpr double rtol = 0, atol = 0;
 };
 
