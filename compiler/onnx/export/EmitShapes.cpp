@@ -233,6 +233,23 @@ void convertWhere(Emission &e, const char *mask, const char *x, const char *y) {
                  kept));
 }
 
+/// To whole numbers under a byte ONNX rounds, and keeps the low bits: they are cut and held to the range before.
+void convertCast(Emission &e) {
+  const Wire x = e.in("in");
+  const DataType to = e.madeFirst().data_type();
+  const ElementType &type = elementType(to);
+  const bool isReal = IsFloatingDataType(x.type) || (contains<types::Storage>(x.type) && !isNarrowIntegerType(x.type));
+  if (isNarrowIntegerType(to) && isReal) {
+    const Wire real = e.cast(x, kFloat);
+    const Wire held = e.binary("Min", e.binary("Max", real, e.constant(kFloat, Shape(), {type.lowest})),
+                               e.constant(kFloat, Shape(), {type.highest}));
+    return e.out(e.cast(e.cast(held, kInt32), to));
+  }
+  if (x.type != to && contains<types::Storage>(to) && !isNarrowIntegerType(to) && !e.b("saturate"))
+    return e.out(e.node("Cast", {x}, {{"to", int64_t{type.onnx}}, {"saturate", int64_t{0}}}, to, x.shape));
+  e.out(e.cast(x, to));
+}
+
 /// Casts of whole numbers to others of their size keep the bits; for others there is no op before operator set 26.
 void convertBitCast(Emission &e) {
   const Wire in = e.raw("in");
@@ -249,8 +266,7 @@ void addShapes(EmitterTable *t) {
     t->add(name, Types::kOwn, [](Emission &e) { e.out(e.reshape(e.in("in"), e.madeFirst().shape())); }, "Reshape");
   for (const char *name : {"identity", "copy"})
     t->add(name, Types::kOwn, [](Emission &e) { e.out(e.in("in")); }, "Identity");
-  for (const char *name : {"cast", "cast_like"})
-    t->add(name, Types::kOwn, [](Emission &e) { e.out(e.cast(e.in("in"), e.madeFirst().data_type())); }, "Cast");
+  for (const char *name : {"cast", "cast_like"}) t->add(name, Types::kOwn, convertCast, "Cast");
   t->add("bit_cast", Types::kOwn, convertBitCast, "Cast, BitCast", "of fractions from operator set 26 on");
   t->add("transpose", Types::kOwn, convertTranspose, "Transpose");
   t->add("cat", Types::kOwn, convertConcat, "Concat");

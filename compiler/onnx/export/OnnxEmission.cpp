@@ -63,7 +63,7 @@ Wire Nodes::constant(DataType type, const Shape &shape, std::string bytes) {
   }
   for (const int64_t d : dims) tensor->add_dims(d);
   tensor->set_data_type(elementType(type).onnx);
-  tensor->set_raw_data(std::move(bytes));
+  tensor->set_raw_data(isPackedInFiles(type) ? packElements(type, bytes) : std::move(bytes));
   return wire;
 }
 

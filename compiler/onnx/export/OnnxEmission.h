@@ -6,6 +6,7 @@
 #include "OpInstance.h"
 
 #include "onnx.pb.h"
+#include "opc/PackedElements.h"
 
 #include <map>
 #include <memory>

@@ -124,7 +124,10 @@ private:
     tensor->set_name(wire.name);
     for (const int64_t d : wire.shape) tensor->add_dims(d);
     tensor->set_data_type(elementType(wire.type).onnx);
-    tensor->set_raw_data(value.bytes.data(), value.bytes.size());
+    if (isPackedInFiles(wire.type))
+      tensor->set_raw_data(packElements(wire.type, {value.bytes.data(), value.bytes.size()}));
+    else
+      tensor->set_raw_data(value.bytes.data(), value.bytes.size());
   }
 
   void writeOutput(const GraphTensor &t, const std::string &name) {

@@ -39,7 +39,9 @@ bool isConstant(const onnx::Node &node) { return node.domain().empty() && node.o
 
 bool isSame(const onnx::Tensor &a, const StoredTensor &b) {
   const Shape &shape = b.desc.shape();
-  return a.data_type() == elementType(b.desc.data_type()).onnx && a.raw_data() == b.bytes &&
+  const DataType type = b.desc.data_type();
+  return a.data_type() == elementType(type).onnx &&
+         a.raw_data() == (isPackedInFiles(type) ? packElements(type, {b.bytes.data(), b.bytes.size()}) : b.bytes) &&
          std::equal(a.dims().begin(), a.dims().end(), shape.begin(), shape.end());
 }
 

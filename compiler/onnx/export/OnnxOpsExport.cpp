@@ -77,6 +77,23 @@ void OpsExport::writeProduct(const GraphOp &op, const BlockProduct &p, Nodes &no
   }
 }
 
+/// The operator set that has an element type.
+static int64_t opsetOf(DataType type) {
+  switch (type) {
+  case kFloat8E4M3FN:
+  case kFloat8E5M2:
+  case kFloat8E4M3FNUZ:
+  case kFloat8E5M2FNUZ: return 19;
+  case kInt4:
+  case kUInt4: return 21;
+  case kFloat4E2M1: return 23;
+  case kFloat8E8M0: return 24;
+  case kInt2:
+  case kUInt2: return 25;
+  default: return 0;
+  }
+}
+
 void OpsExport::write(const GraphOp &op, Nodes &nodes, std::map<std::string, Wire> *wires,
                       std::map<std::string, std::string> *next) {
   const auto blocks = request_.blockProducts.find(op.name);
@@ -92,6 +109,7 @@ void OpsExport::write(const GraphOp &op, Nodes &nodes, std::map<std::string, Wir
   try {
     Emission e(nodes, op, instance, *wires, *next, opset_, *this);
     e.types = emitter ? emitter->types : Types::kWide;
+    for (const GraphTensor &t : op.outputs) e.need(opsetOf(t.dtype), std::string("the type ") + dataTypeName(t.dtype));
     const size_t written = next->size();
     emitter ? emitter->emit(e) : emitExpression(e);
     const std::vector<onnx::Node *> made = e.finish();

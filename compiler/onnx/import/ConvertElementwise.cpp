@@ -1,6 +1,7 @@
 // ONNX's ops on elements: arithmetic, comparisons, logic, mathematics.
 // SPDX-License-Identifier: Apache-2.0
 #include "OnnxConverters.h"
+#include "opc/PackedElements.h"
 
 #include <limits>
 #include <optional>
@@ -148,14 +149,57 @@ void convertWhere(Conversion &c) {
   c.out(c.op("where", {c.in(0), c.in(1), c.in(2)}));
 }
 
+/// The power of two below a magnitude or, of those around it, the nearer one, a tie going up: as bits of f32, where all
+/// powers of two that f8e8m0 has but the least are exponents alone.
+Term powerOfTwo(Conversion &c, const Term &x, bool isNearest, bool saturates) {
+  constexpr int32_t kExponent = 0x7f800000, kLargest = 0x7f000000, kNormal = 0x00800000;
+  const auto number = [&](int32_t v) { return c.scalar(kInt32, v); };
+  const Term bits = c.op("broadcast_bitwise_and", {c.op("bit_cast", {x}, {{"dtype", kInt32}}), number(0x7fffffff)});
+  Term sum = bits;
+  if (isNearest) {
+    // The least power of two, 2^-127, is half of the least exponent: between the two, too, lies a middle.
+    const Term half =
+        c.op("where", {c.op("broadcast_less", {bits, number(kNormal)}), number(0x200000), number(0x400000)});
+    const Term isFinite = c.op("broadcast_less", {bits, number(kExponent)});
+    const Term finite = c.op("broadcast_minimum", {bits, number(kExponent - 1)});
+    Term rounded = c.op("broadcast_add", {finite, half});
+    if (saturates) rounded = c.op("broadcast_minimum", {rounded, number(kLargest)});
+    sum = c.op("where", {isFinite, rounded, bits});
+  }
+  return c.op("bit_cast", {c.op("broadcast_bitwise_and", {sum, number(kExponent)})}, {{"dtype", kFloat}});
+}
+
 void convertCast(Conversion &c, DataType to) {
   const Term x = c.in(0);
   const bool saturates = c.flag("saturate", true);
-  if (x->type() == to) return c.out(c.op("identity", {x}));
-  if (to == kBool) return c.out(c.op("broadcast_not_equal", {x, like(c, x, 0)}));
-  if (!saturates && (to == kFloat8E4M3FN || to == kFloat8E5M2))
-    return c.out(c.op("cast", {x}, {{"dtype", to}, {"saturate", false}}));
+  const std::string mode = c.s("round_mode", "up");
+  if (mode != "up" && mode != "down" && mode != "nearest")
+    c.invalid("attribute 'round_mode' is '" + mode + "', and must be up, down or nearest");
+  const DataType from = x->type();
+  if (from == to) return c.out(c.op("identity", {x}));
+  if (to == kBool && !contains<types::Storage>(from)) return c.out(c.op("broadcast_not_equal", {x, like(c, x, 0)}));
+  if (to == kFloat8E8M0 && mode != "up")
+    return c.out(c.cast(powerOfTwo(c, c.cast(x, kFloat), mode == "nearest", saturates), to));
+  // To the nearest whole number, and of that the low bits: no other type of whole numbers is made so.
+  const bool isReal = x->isFloating() || (contains<types::Storage>(from) && !isNarrowIntegerType(from));
+  if (isNarrowIntegerType(to) && isReal)
+    return c.out(c.cast(c.cast(c.op("rint", {c.cast(x, from == kDouble ? kDouble : kFloat)}), kInt32), to));
+  if (!saturates && contains<types::Storage>(to)) return c.out(c.op("cast", {x}, {{"dtype", to}, {"saturate", false}}));
   c.out(c.op("cast", {x}, {{"dtype", to}}));
+}
+
+void convertBitCast(Conversion &c) {
+  const Term x = c.in(0);
+  const DataType to = c.elementTypeOf(c.required("to"));
+  const ElementType &from = elementType(x->type());
+  if (from.bits != elementType(to).bits)
+    c.invalid("bits of " + x->desc.toString() + " as elements of type " + elementType(to).name,
+              "the sizes must be equal");
+  // Of whole numbers under a byte the low bits are all bits.
+  const bool areWhole = isNarrowIntegerType(x->type()) && isNarrowIntegerType(to);
+  if (isPackedInFiles(to) && !areWhole && x->type() != to)
+    c.unsupported(std::string("bits of ") + from.name + " as " + elementType(to).name);
+  c.out(c.op(areWhole ? "cast" : "bit_cast", {x}, {{"dtype", to}}));
 }
 
 } // namespace
@@ -221,12 +265,10 @@ void addElementwise(ConverterTable *t) {
         if (c.version < 6) c.unsupported("its type as a text, as before operator set 6");
         convertCast(c, c.elementTypeOf(c.required("to")));
       },
-      "cast", "strings, 4- and 8-bit floats but f8e4m3fn and f8e5m2");
-  t->add(
-      "BitCast",
-      [](Conversion &c) { c.out(c.op("bit_cast", {c.in(0)}, {{"dtype", c.elementTypeOf(c.required("to"))}})); },
-      "bit_cast", "types of other sizes, bool from others");
-  t->add("CastLike", [](Conversion &c) { convertCast(c, c.in(1)->type()); }, "cast", "as Cast");
+      "cast", "strings");
+  t->add("BitCast", convertBitCast, "bit_cast; cast of types under a byte",
+         "types of other sizes, bool from others, f4e2m1");
+  t->add("CastLike", [](Conversion &c) { convertCast(c, c.draft.typeInModel(*c.in(1))); }, "cast", "as Cast");
   t->add("Identity", [](Conversion &c) { c.out(c.any(0)); }, "nothing");
 }
 

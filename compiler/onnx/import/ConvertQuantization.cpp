@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OnnxConverters.h"
 #include "OnnxWindows.h"
+#include "opc/PackedElements.h"
 
 #include <algorithm>
 #include <cmath>
@@ -63,22 +64,72 @@ Term quantized(Conversion &c, const Term &x, const Term &scale, const Term &zero
   return c.op("quantize_linear", withZero(c, x, c.cast(scale, x->type()), zero), {{"axis", axis}, {"dtype", type}});
 }
 
-void refuseBlocks(const Conversion &c) {
+int64_t blockSize(const Conversion &c) {
   const int64_t size = c.i("block_size", 0);
   if (size < 0) c.invalid("attribute 'block_size' is " + std::to_string(size) + ", and must be 0 (none) or positive");
-  if (size > 0) c.unsupported("scales of blocks (block_size=" + std::to_string(size) + ")");
+  return size;
+}
+
+/// Of a tensor with an element for each block, one for each element of x along the axis.
+Term spread(Conversion &c, const Term &blocks, int64_t axis, int64_t block, int64_t size) {
+  DimVector apart = blocks->shape().dim_vec(), whole = apart;
+  apart.insert(apart.begin() + axis + 1, 1);
+  const Term parts = c.reshape(blocks, apart);
+  apart[static_cast<size_t>(axis) + 1] = block;
+  whole[static_cast<size_t>(axis)] *= block;
+  return c.slice(c.reshape(c.expand(parts, Shape(apart)), whole), axis, 0, size);
+}
+
+/// Input `input`, a scale or zero point, in `type`, as it broadcasts to input 0.
+Term besideData(Conversion &c, size_t input, DataType type) {
+  const Term x = c.in(0), t = c.cast(c.in(input), type);
+  const int64_t block = blockSize(c);
+  if (t->shape().elem_cnt() == 1 && block == 0) return c.reshape(t, {});
+  const int64_t axis = c.axisOf(c.i("axis", 1), x->rank());
+  if (block == 0) {
+    if (t->rank() != 1) c.unsupported("scales of blocks: " + t->desc.toString());
+    DimVector dims(static_cast<size_t>(x->rank()), 1);
+    dims[static_cast<size_t>(axis)] = t->dim(0);
+    return c.reshape(t, dims);
+  }
+  DimVector wanted = x->shape().dim_vec();
+  wanted[static_cast<size_t>(axis)] = (x->dim(axis) + block - 1) / block;
+  if (t->shape().dim_vec() != wanted)
+    c.invalid(c.inputText(input) + " is " + t->desc.toString() + ", and blocks of " + std::to_string(block) +
+              " along axis " + std::to_string(axis) + " ask for " + Shape(wanted).ToString());
+  return spread(c, t, axis, block, x->dim(axis));
+}
+
+/// The type that whole numbers under a byte are computed in, which has their bits; others' own.
+DataType inBytes(DataType type) {
+  if (!isNarrowIntegerType(type)) return type;
+  return elementType(type).isSigned ? kInt8 : kUInt8;
+}
+
+/// Whole numbers of 2 and 4 bits, floats of a byte and less, and blocks: x / scale (+ zero), rounded as `type` rounds.
+void quantizeStored(Conversion &c, DataType type) {
+  const bool isWhole = isQuantized(inBytes(type));
+  if (!isWhole && !contains<types::Storage>(type))
+    c.unsupported(std::string("quantisation to ") + elementType(type).name);
+  const int64_t asked = c.i("precision", 0);
+  const DataType in = asked ? c.elementTypeOf(asked) : kFloat;
+  Term y = c.cast(c.op("broadcast_div", {c.cast(c.in(0), in), besideData(c, 1, in)}), kFloat);
+  if (isWhole) y = c.op("rint", {y});
+  if (c.has(2) && (isWhole || type == kFloat4E2M1)) y = c.op("broadcast_add", {y, besideData(c, 2, kFloat)});
+  c.out(c.op("cast", {y}, {{"dtype", type}, {"saturate", c.flag("saturate", true)}}));
 }
 
 void convertQuantize(Conversion &c) {
-  refuseBlocks(c);
-  c.checkType(1, {kFloat, kFloat16, kBFloat16, kDouble, kInt32});
-  const Term x = c.in(0), zero = c.has(2) ? alongAxis(c, c.in(2)) : nullptr, scale = alongAxis(c, c.in(1));
   const int64_t asked = c.i("output_dtype", 0);
-  const DataType type = zero ? zero->type() : asked ? c.elementTypeOf(asked) : kUInt8;
+  const DataType type = c.has(2) ? c.draft.typeInModel(*c.in(2)) : asked ? c.elementTypeOf(asked) : kUInt8;
   if (asked && c.elementTypeOf(asked) != type)
     c.invalid(std::string("attribute 'output_dtype' is ") + elementType(c.elementTypeOf(asked)).name + ", and " +
                   c.inputText(2) + " is of type " + elementType(type).name,
               "the zero point has the type of the output");
+  if (blockSize(c) > 0 || contains<types::Storage>(type) || c.in(1)->type() == kFloat8E8M0)
+    return quantizeStored(c, type);
+  c.checkType(1, {kFloat, kFloat16, kBFloat16, kDouble, kInt32});
+  const Term x = c.in(0), zero = c.has(2) ? alongAxis(c, c.in(2)) : nullptr, scale = alongAxis(c, c.in(1));
   const int64_t axis = scale->rank() == 0 ? 0 : c.axisOf(c.i("axis", 1), x->rank());
   const Quantized *known = c.draft.quantized(x);
   if (known && known->isSum && scale->rank() == 0) {
@@ -89,42 +140,31 @@ void convertQuantize(Conversion &c) {
   c.out(quantized(c, c.cast(x, x->isFloating() ? x->type() : kFloat), scale, zero, type, axis));
 }
 
-/// Of a vector with an element for each block, one for each element of x along the axis.
-Term spread(Conversion &c, const Term &blocks, int64_t axis, int64_t block, int64_t size) {
-  DimVector apart = blocks->shape().dim_vec(), whole = apart;
-  apart.insert(apart.begin() + axis + 1, 1);
-  const Term parts = c.reshape(blocks, apart);
-  apart[static_cast<size_t>(axis) + 1] = block;
-  whole[static_cast<size_t>(axis)] *= block;
-  return c.slice(c.reshape(c.expand(parts, Shape(apart)), whole), axis, 0, size);
-}
-
-/// (x - zero) * scale, with a scale for each `block` elements along the axis.
-void dequantizeBlocks(Conversion &c, int64_t block) {
+/// Blocks, and floats of a byte and less: (x - zero) * scale.
+void dequantizeStored(Conversion &c) {
+  c.checkType(1, {kFloat, kFloat16, kBFloat16, kFloat8E8M0});
   const Term x = c.in(0), scale = c.in(1);
-  const int64_t axis = c.axisOf(c.i("axis", 1), x->rank());
-  if (!isQuantized(x->type())) c.unsupported(std::string("quantised numbers of type ") + elementType(x->type()).name);
-  DimVector wanted = x->shape().dim_vec();
-  wanted[static_cast<size_t>(axis)] = (x->dim(axis) + block - 1) / block;
-  if (scale->shape().dim_vec() != wanted)
-    c.invalid(c.inputText(1) + " is " + scale->desc.toString() + ", and blocks of " + std::to_string(block) +
-              " along axis " + std::to_string(axis) + " ask for " + Shape(wanted).ToString());
+  const bool isReal = contains<types::Storage>(x->type());
+  if (!isQuantized(x->type()) && !isReal)
+    c.unsupported(std::string("quantised numbers of type ") + elementType(x->type()).name);
   Term real = c.cast(x, kFloat);
   if (c.has(2)) {
     c.checkType(2, {x->type()});
     if (c.in(2)->shape() != scale->shape()) c.invalid(c.inputText(2) + " has not the shape of " + c.inputText(1));
-    real = c.op("broadcast_sub", {real, spread(c, c.cast(c.in(2), kFloat), axis, block, x->dim(axis))});
+    real = c.op("broadcast_sub", {real, besideData(c, 2, kFloat)});
   }
-  real = c.op("broadcast_mul", {real, spread(c, c.cast(scale, kFloat), axis, block, x->dim(axis))});
+  real = c.op("broadcast_mul", {real, besideData(c, 1, kFloat)});
   const int64_t asked = c.i("output_dtype", 0);
+  if (!asked && scale->type() == kFloat8E8M0)
+    c.invalid("the scale is " + scale->desc.toString() + ", and attribute 'output_dtype' does not say another type");
   c.out(c.cast(real, asked ? c.elementTypeOf(asked) : scale->type()));
 }
 
 void convertDequantize(Conversion &c) {
-  const int64_t block = c.i("block_size", 0);
-  if (block < 0) refuseBlocks(c);
-  if (block > 0) c.checkType(1, {kFloat, kFloat16, kBFloat16});
-  if (block > 0) return dequantizeBlocks(c, block);
+  for (const size_t k : {0, 2})
+    if (c.has(k)) c.replace(k, c.cast(c.in(k), inBytes(c.in(k)->type())));
+  if (blockSize(c) > 0 || contains<types::Storage>(c.in(0)->type()) || c.in(1)->type() == kFloat8E8M0)
+    return dequantizeStored(c);
   c.checkType(1, {kFloat, kFloat16, kBFloat16, kDouble});
   const Term x = c.in(0), scale = alongAxis(c, c.in(1)), zero = c.has(2) ? alongAxis(c, c.in(2)) : nullptr;
   const int64_t axis = scale->rank() == 0 ? 0 : c.axisOf(c.i("axis", 1), x->rank());
@@ -555,8 +595,8 @@ void convertMatMulNBits(Conversion &c) {
 
 void addQuantizedContributed(ConverterTable *t) {
   const char *const domain = "com.microsoft";
-  t->add("QuantizeLinear", convertQuantize, "as QuantizeLinear", "as QuantizeLinear", domain);
-  t->add("DequantizeLinear", convertDequantize, "as DequantizeLinear", "2- and 4-bit integers", domain);
+  t->add("QuantizeLinear", convertQuantize, "as QuantizeLinear", "", domain);
+  t->add("DequantizeLinear", convertDequantize, "as DequantizeLinear", "", domain);
   t->add("QLinearAdd", quantizedBinary("broadcast_add"), "broadcast_add on f32, then as QuantizeLinear", "", domain);
   t->add("QLinearMul", quantizedBinary("broadcast_mul"), "broadcast_mul on f32, then as QuantizeLinear", "", domain);
   t->add("QLinearSigmoid", quantizedUnary([](Conversion &c, const Term &x) { return c.op("sigmoid", {x}); }),
@@ -587,9 +627,10 @@ void addQuantizedContributed(ConverterTable *t) {
 } // namespace
 
 void addQuantization(ConverterTable *t) {
-  t->add("QuantizeLinear", convertQuantize, "quantize_linear", "blocks, 4- and 8-bit floats, 4-bit integers");
-  t->add("DequantizeLinear", convertDequantize, "dequantize_linear; broadcast_sub, broadcast_mul of blocks",
-         "4- and 8-bit floats, 2- and 4-bit integers of the run");
+  t->add("QuantizeLinear", convertQuantize,
+         "quantize_linear; broadcast_div, rint, broadcast_add, cast of blocks, floats of a byte, types under a byte");
+  t->add("DequantizeLinear", convertDequantize,
+         "dequantize_linear; broadcast_sub, broadcast_mul of blocks and of floats of a byte or less");
   t->add("DynamicQuantizeLinear", convertDynamicQuantize, "dynamic_quantize_linear");
   t->add("MatMulInteger", convertMatMulInteger, "integer_matmul", "zero points that differ between matrices");
   t->add("QLinearMatMul", convertQLinearMatMul, "integer_matmul, requantize",

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OnnxBounds.h"
 #include "OnnxConverters.h"
+#include "opc/Dispatch.h"
 
 #include <algorithm>
 #include <cmath>
@@ -366,17 +367,62 @@ void addCounts(GraphDraft *draft, std::vector<std::pair<std::string, Term>> *out
   outputs->insert(outputs->end(), counts.begin(), counts.end());
 }
 
-/// Whoever computes in the element type would compute in bytes.
-void checkNarrow(const Conversion &c, const Converter &converter) {
-  static const std::set<std::string> kReaders = {"DequantizeLinear", "Cast", "Identity"};
-  for (size_t k = 0; k < c.inputCount(); ++k)
-    if (c.has(k) && c.draft.isNarrow(c.any(k)) && !(converter.domain.empty() && kReaders.count(converter.op)))
-      c.unsupported(c.inputText(k) + " has elements of 2 or 4 bits, which DequantizeLinear and Cast alone read",
+/// Types that are only stored are moved and converted.
+void checkStored(Conversion &c, const Converter &converter) {
+  static const std::set<std::string> kConverts = {"DequantizeLinear", "Cast", "CastLike", "QuantizeLinear"};
+  static const std::set<std::string> kMoves = {"BitCast",
+                                               "Compress",
+                                               "Concat",
+                                               "ConcatFromSequence",
+                                               "Constant",
+                                               "ConstantOfShape",
+                                               "Expand",
+                                               "Flatten",
+                                               "Gather",
+                                               "GatherElements",
+                                               "GatherND",
+                                               "Identity",
+                                               "If",
+                                               "Loop",
+                                               "Optional",
+                                               "OptionalGetElement",
+                                               "OptionalHasElement",
+                                               "Pad",
+                                               "Reshape",
+                                               "Scan",
+                                               "ScatterElements",
+                                               "ScatterND",
+                                               "SequenceAt",
+                                               "SequenceConstruct",
+                                               "SequenceErase",
+                                               "SequenceInsert",
+                                               "SequenceLength",
+                                               "SequenceMap",
+                                               "Shape",
+                                               "Size",
+                                               "Slice",
+                                               "Split",
+                                               "SplitToSequence",
+                                               "Squeeze",
+                                               "Tile",
+                                               "Transpose",
+                                               "Unsqueeze",
+                                               "Where"};
+  const bool isOnnx = converter.domain.empty() || converter.domain == "com.microsoft";
+  if (isOnnx && kConverts.count(converter.op)) return;
+  for (size_t k = 0; k < c.inputCount(); ++k) {
+    if (!c.has(k) || c.any(k)->kind != Operand::Kind::kTensor) continue;
+    const DataType type = c.draft.typeInModel(*c.any(k));
+    if (!contains<types::Storage>(type)) continue;
+    if (!isOnnx || !kMoves.count(converter.op))
+      c.unsupported(c.inputText(k) + " is of type " + elementType(type).name + ", which no op computes in",
                     "put DequantizeLinear or Cast before it");
+    c.replace(k, c.draft.whole(c.any(k)));
+  }
 }
 
 void convertWithBounds(Conversion &c, const Converter &converter) {
-  checkNarrow(c, converter);
+  checkStored(c, converter);
   const size_t input = boundedInput(c);
   if (input == c.inputCount()) return converter.convert(c);
   const auto rule = converter.domain.empty() ? rules().find(converter.op) : rules().end();

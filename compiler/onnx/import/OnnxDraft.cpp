@@ -277,6 +277,11 @@ void GraphDraft::dependencies(const Term &term, const std::function<void(const D
   }
 }
 
+Term GraphDraft::whole(const Term &term) {
+  if (!term || !isNarrow(term)) return term;
+  return add("cast", {term}, {{"dtype", narrow_.at(term.get())}})[0];
+}
+
 std::vector<std::string> GraphDraft::inputsOf(const Term &term) const {
   std::vector<std::string> found;
   dependencies(term, [&](const DraftOp &op) {

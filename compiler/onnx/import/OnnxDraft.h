@@ -133,9 +133,16 @@ public:
     return at == quantized_.end() ? nullptr : &at->second;
   }
 
-  /// Remembers that a value of whole numbers of 2 or 4 bits lies in bytes: few nodes may read it.
-  void markNarrow(const Term &term) { narrow_.insert(term.get()); }
+  /// Remembers that a tensor of i8 or u8 is one of `type` in the model, which is only stored: DequantizeLinear and Cast
+  /// read its bytes, all others whole().
+  void markNarrow(const Term &term, DataType type) { narrow_[term.get()] = type; }
   bool isNarrow(const Term &term) const { return narrow_.count(term.get()); }
+  /// In the type that it has in the model.
+  Term whole(const Term &term);
+  DataType typeInModel(const Operand &value) const {
+    const auto at = narrow_.find(&value);
+    return at == narrow_.end() ? value.type() : at->second;
+  }
 
   /// Remembers that one whole number of the run is at most `most`.
   void limit(const Term &number, int64_t most) { limits_[number.get()] = most; }
@@ -212,7 +219,7 @@ private:
   std::unordered_map<const Operand *, Quantized> quantized_;
   std::unordered_map<const Operand *, Bounded> bounds_;
   std::unordered_map<const Operand *, int64_t> limits_;
-  std::set<const Operand *> narrow_;
+  std::map<const Operand *, DataType> narrow_;
   bool readsBounds_ = false;
   std::vector<DraftOp> ops_;
   std::unordered_map<int, Term> untrained_; // by the trained variable's op

@@ -142,8 +142,8 @@ private:
   std::optional<std::string> givenConstant(const std::string &name, const user_op::TensorDesc &desc);
   void undecide(const Undecided &u, const std::string &op);
   void checkDeclared(const std::string &name, const Operand &value);
-  static std::optional<Refusal> contradiction(const std::string &name, const Type &type, const Operand &value);
-  static void checkTypes(const Graph &graph, const Scope &scope);
+  std::optional<Refusal> contradiction(const std::string &name, const Type &type, const Operand &value) const;
+  void checkTypes(const Graph &graph, const Scope &scope) const;
 
   void error(const std::string &place, const char *code, std::string message, std::string help = "") {
     Diagnostic d;
@@ -288,7 +288,7 @@ Term ModelImport::tensorTerm(const Tensor &tensor, const std::string &prefix, co
   } else {
     made = draft_.variable(whole, std::move(*value), isFloating && isInitializer);
   }
-  if (isNarrow(tensor)) draft_.markNarrow(made);
+  if (const DataType type = narrowType(tensor); type != kInvalidDataType) draft_.markNarrow(made, type);
   return made;
 }
 
@@ -392,7 +392,7 @@ std::vector<Term> ModelImport::inlined(const Graph &graph, const std::vector<Ter
     const Term *value = scope.find(v.name());
     if ((!value || !*value) && errors_ == before && unknown_.empty() && undecided_.empty())
       throw Refusal{"OPC0322", "a graph within the node makes no '" + shown(v.name()) + "'", ""};
-    results.push_back(value ? *value : nullptr);
+    results.push_back(value ? draft_.whole(*value) : nullptr);
   }
   if (errors_ != before || std::count(results.begin(), results.end(), nullptr)) throw Refusal{"", "", ""};
   return results;
@@ -508,9 +508,11 @@ void ModelImport::undecide(const Undecided &u, const std::string &op) {
 }
 
 /// What the model says of a value's type must not be another one.
-std::optional<Refusal> ModelImport::contradiction(const std::string &name, const Type &type, const Operand &value) {
+std::optional<Refusal> ModelImport::contradiction(const std::string &name, const Type &type,
+                                                  const Operand &value) const {
   const auto &tensor = type.tensor_type();
-  if (type.has_tensor_type() && (tensor.elem_type() == 0 || tensor.elem_type() == elementType(value.type()).onnx))
+  const DataType own = draft_.typeInModel(value);
+  if (type.has_tensor_type() && (tensor.elem_type() == 0 || tensor.elem_type() == elementType(own).onnx))
     return std::nullopt;
   DataType said = kInvalidDataType;
   for (DataType known : dataTypes<types::All>())
@@ -524,7 +526,7 @@ std::optional<Refusal> ModelImport::contradiction(const std::string &name, const
 }
 
 /// The same for all that a graph within an op says of its own values. Throws Refusal.
-void ModelImport::checkTypes(const Graph &graph, const Scope &scope) {
+void ModelImport::checkTypes(const Graph &graph, const Scope &scope) const {
   for (const auto *list : {&graph.input(), &graph.value_info(), &graph.output()})
     for (const Value &v : *list) {
       if (!v.type().has_tensor_type() && !v.type().has_sequence_type()) continue;
@@ -732,7 +734,7 @@ bool ModelImport::finish(const Scope &scope) {
       continue;
     }
     draft_.noteRead(*value);
-    outputs.emplace_back(printableName(v.name()), *value);
+    outputs.emplace_back(printableName(v.name()), draft_.whole(*value));
   }
   if (outputs.empty() && !errors_)
     error("", "OPC0321",

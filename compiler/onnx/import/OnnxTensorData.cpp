@@ -4,7 +4,7 @@
 #include "OpInstance.h"
 #include "PrintableText.h"
 
-#include "opc/Dispatch.h"
+#include "opc/PackedElements.h"
 
 #include <algorithm>
 #include <cstring>
@@ -48,25 +48,14 @@ Status fillTyped(const Tensor &tensor, DataType type, std::vector<char> *bytes) 
                                       : fill<uint16_t>(tensor, tensor.int32_data(), bytes);
 }
 
-/// Types that opc has not, and what they become.
-struct NarrowType {
-  int32_t onnx;
-  unsigned bits;
-  DataType wide;
-};
-constexpr NarrowType kNarrow[] = {{21, 4, kUInt8}, {22, 4, kInt8}, {25, 2, kUInt8}, {26, 2, kInt8}};
-
-const NarrowType *narrowType(const Tensor &tensor) {
-  for (const NarrowType &n : kNarrow)
-    if (n.onnx == tensor.data_type()) return &n;
-  return nullptr;
+DataType typeOf(const Tensor &tensor) {
+  for (DataType known : dataTypes<types::All>())
+    if (elementType(known).onnx == tensor.data_type() && tensor.data_type() != 0) return known;
+  return kInvalidDataType;
 }
 
-Result<user_op::TensorDesc> descOf(const Tensor &tensor, bool mayBeNarrow) {
-  DataType type = kInvalidDataType;
-  if (const NarrowType *narrow = mayBeNarrow ? narrowType(tensor) : nullptr) type = narrow->wide;
-  for (DataType known : dataTypes<types::All>())
-    if (elementType(known).onnx == tensor.data_type() && tensor.data_type() != 0) type = known;
+Result<user_op::TensorDesc> descOf(const Tensor &tensor) {
+  const DataType type = typeOf(tensor);
   if (type == kInvalidDataType) {
     const std::string number = std::to_string(tensor.data_type());
     if (!tensor.has_data_type() || tensor.data_type() == 0) return invalid(tensor, "it names no element type");
@@ -103,52 +92,53 @@ Result<StoredTensor> rawTensor(const Tensor &tensor, const user_op::TensorDesc &
   return StoredTensor{desc, *own, own};
 }
 
-/// One element a byte; the first lies in the lowest bits.
-Result<StoredTensor> wideTensor(const Tensor &tensor, const NarrowType &narrow, const user_op::TensorDesc &desc,
-                                const ParsedModel &model, ExternalFiles *files) {
-  const int64_t count = desc.shape().elem_cnt(), each = 8 / narrow.bits, bytes = (count + each - 1) / each;
+/// A byte for each of the packed elements; of whole numbers as u8 or i8.
+Result<StoredTensor> unpacked(const Tensor &tensor, const user_op::TensorDesc &desc, const ParsedModel *model,
+                              ExternalFiles *files) {
+  const auto count = static_cast<size_t>(desc.shape().elem_cnt());
+  const auto bytes = static_cast<int64_t>(packedBytes(desc.data_type(), count));
   const user_op::TensorDesc packed(Shape({bytes}), kUInt8);
   StoredTensor found;
   if (tensor.data_location() == 1) {
     OPC_ASSIGN_OR_RETURN(found, files->read(tensor, packed));
   } else if (tensor.has_raw_data()) {
-    OPC_ASSIGN_OR_RETURN(found, rawTensor(tensor, packed, static_cast<size_t>(bytes), &model));
+    OPC_ASSIGN_OR_RETURN(found, rawTensor(tensor, packed, static_cast<size_t>(bytes), model));
   } else {
     if (tensor.int32_data_size() != bytes)
       return invalid(tensor, "it holds " + std::to_string(tensor.int32_data_size()) + " values, its shape has " +
-                                 std::to_string(bytes) + ", each with " + std::to_string(each) + " elements");
+                                 std::to_string(bytes) + ", each with " +
+                                 std::to_string(8 / elementType(desc.data_type()).bits) + " elements");
     auto list = std::make_shared<std::vector<char>>(static_cast<size_t>(bytes));
     OPC_RETURN_IF_ERROR(fill<uint8_t>(tensor, tensor.int32_data(), list.get()));
     found = {packed, {list->data(), list->size()}, list};
   }
-  auto wide = std::make_shared<std::vector<char>>(static_cast<size_t>(count));
-  for (size_t k = 0; k < wide->size(); ++k) {
-    const auto per = static_cast<size_t>(each);
-    const unsigned shifted = static_cast<unsigned char>(found.bytes[k / per]) >> (k % per * narrow.bits);
-    int value = static_cast<int>(shifted & ((1U << narrow.bits) - 1));
-    if (narrow.wide == kInt8 && value >> (narrow.bits - 1)) value -= 1 << narrow.bits;
-    (*wide)[k] = static_cast<char>(value);
-  }
-  return StoredTensor{desc, {wide->data(), wide->size()}, wide};
+  auto wide = std::make_shared<std::vector<char>>(count);
+  unpackElements(desc.data_type(), {found.bytes.data(), found.bytes.size()}, wide->data(), count);
+  const bool isWhole = narrowType(tensor) != kInvalidDataType, isSigned = elementType(desc.data_type()).isSigned;
+  const DataType type = !isWhole ? desc.data_type() : isSigned ? kInt8 : kUInt8;
+  return StoredTensor{{desc.shape(), type}, {wide->data(), wide->size()}, wide};
 }
 
 } // namespace
 
-bool isNarrow(const Tensor &tensor) { return narrowType(tensor) != nullptr; }
+DataType narrowType(const Tensor &tensor) {
+  const DataType type = typeOf(tensor);
+  return isNarrowIntegerType(type) ? type : kInvalidDataType;
+}
 
 Result<StoredTensor> tensorOf(const Tensor &tensor, const ParsedModel *model, ExternalFiles *files) {
-  Result<user_op::TensorDesc> desc = descOf(tensor, model != nullptr);
+  Result<user_op::TensorDesc> desc = descOf(tensor);
   if (!desc) {
     if (desc.status().id() == "OPC0422" || desc.status().id() == "OPC0322") return desc.status();
     return invalid(tensor, desc.status().message());
   }
   if (tensor.has_segment()) return invalid(tensor, "it is a segment of a larger tensor");
-  if (const NarrowType *narrow = narrowType(tensor)) {
+  if (isPackedInFiles(desc->data_type())) {
     // What is announced must be there before memory is taken for it.
     const auto most = static_cast<uint64_t>(desc->shape().elem_cnt());
     if (tensor.data_location() != 1 && !tensor.has_raw_data() && most / 4 > tensor.ByteSizeLong())
       return invalid(tensor, "it is announced as " + desc->toString() + ", and has not as many values");
-    return wideTensor(tensor, *narrow, *desc, *model, files);
+    return unpacked(tensor, *desc, model, files);
   }
   if (tensor.data_location() == 1) return files->read(tensor, *desc);
   OPC_ASSIGN_OR_RETURN(const int64_t size, tensorBytes(*desc));
@@ -186,7 +176,7 @@ Result<StoredTensor> denseOf(const SparseTensor &sparse, const ParsedModel &mode
   const Shape &given = indices.desc.shape();
   const int64_t count = values.desc.shape().elem_cnt(), rank = sparse.dims_size();
   const int64_t columns = given.NumAxes() == 2 ? given.At(1) : 1;
-  if (isNarrow(named)) return invalid(named, "a sparse tensor of 2- or 4-bit elements");
+  if (isPackedInFiles(typeOf(named))) return invalid(named, "a sparse tensor of 2- or 4-bit elements");
   if (rank > kMaxRank) return invalid(named, std::to_string(rank) + " dimensions");
   const user_op::TensorDesc desc(Shape(DimVector(sparse.dims().begin(), sparse.dims().end())), values.desc.data_type());
   for (int64_t d : sparse.dims())

@@ -39,8 +39,9 @@ private:
   std::map<std::string, Ranges> ranges_;
 };
 
-/// Whole numbers of 2 or 4 bits, several in a byte.
-bool isNarrow(const Tensor &tensor);
+/// The type of whole numbers of 2 or 4 bits, which tensorOf() gives a byte each, as u8 or i8; kInvalidDataType for all
+/// others.
+DataType narrowType(const Tensor &tensor);
 
 /// A tensor of `model`, or, where that is null, one whose elements are few. What the model's file has is not copied.
 /// Elements of 2 and 4 bits, of a model alone, become bytes.
