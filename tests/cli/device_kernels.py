@@ -28,6 +28,8 @@ def attr(name, value):
         text = f"at_bool: {str(value).lower()}"
     elif isinstance(value, int):
         text = f"at_int32: {value}"
+    elif isinstance(value, float):
+        text = f"at_double: {value}"
     elif isinstance(value, str):
         text = f'at_string: "{value}"'
     else:
@@ -352,26 +354,41 @@ class DeviceKernels(unittest.TestCase):
 
     def test_attention_tiles(self):
         """More queries, keys and columns than a block takes, forward and backward."""
-        for causal, mask in ((False, None), (True, None), (False, (1, 1, 150))):
-            with self.subTest(causal=causal, mask=mask):
+        band = attr("window_left", 70) + attr("window_right", 9) + attr("offset", 20)
+        for more, heads, mask in (("", 3, None), (attr("causal", True), 3, None), ("", 3, (1, 1, 150)), (band, 1, (3, 40, 150)),
+                                  (attr("causal", True) + attr("softcap", 0.7) + attr("offset", -1), 1, (3, 1, 150))):
+            with self.subTest(more=more, mask=mask):
                 self.ops, self.outputs, self.inputs = [], [], {}
-                q, k, v = self.tensor((3, 40, 36)), self.tensor((3, 150, 36)), self.tensor((3, 150, 140))
+                q, k, v = self.tensor((3, 40, 36)), self.tensor((heads, 150, 36)), self.tensor((heads, 150, 140))
                 args = {"query": q, "key": k, "value": v}
                 if mask:
                     args["mask"] = self.tensor(mask)
-                out, sums = self.op("scaled_dot_product_attention", args, ["out", "log_sum"], attr("causal", causal))
+                out, sums = self.op("scaled_dot_product_attention", args, ["out", "log_sum"], more)
                 self.op("scaled_dot_product_attention_grad", {**args, "out": out, "log_sum": sums, "dout": self.tensor((3, 40, 140))},
-                        ["dquery", "dkey", "dvalue", *(["dscores"] if mask else [])], attr("causal", causal))
+                        ["dquery", "dkey", "dvalue", *(["dscores"] if mask else [])], more)
+                self.compare(1e-5)
+
+    def test_attention_of_lengths(self):
+        """The keys that count are in a tensor: none, some, all and more than there are."""
+        for kind in ("i32", "i64"):
+            with self.subTest(kind=kind):
+                self.ops, self.outputs, self.inputs = [], [], {}
+                args = {"query": self.tensor((4, 2, 5, 24)), "key": self.tensor((4, 1, 130, 24)), "value": self.tensor((4, 1, 130, 8)),
+                        "key_lengths": self.tensor((4,), kind, np.array([0, 70, 130, 200]))}
+                out, _ = self.op("scaled_dot_product_attention", args, ["out", "log_sum"], attr("window_left", 66), keep=False)
+                self.outputs.append("seen")
+                self.ops.append(f'op {{ name: "seen" output_conf {{ in: "{out}" out: "out" }} }}')
                 self.compare(1e-5)
 
     def test_attention_on_matrix_units(self):
         """16-bit floats: more queries, keys and columns than a block takes, rows that see nothing, with and without accesses of 16 bytes."""
         for kind in ("f16", "bf16"):
             for n, m, d, dv in ((130, 150, 40, 136), (129, 70, 35, 21), (33, 64, 8, 16)):
-                for causal, mask in ((False, None), (True, None), (False, (2, 1, m)), (False, (n, m))):
-                    with self.subTest(kind=kind, n=n, causal=causal, mask=mask):
+                band = attr("window_left", 65) + attr("window_right", 2) + attr("softcap", 0.5)
+                for more, heads, mask in (("", 2, None), (attr("causal", True), 2, None), ("", 2, (2, 1, m)), ("", 2, (n, m)), (band, 1, None)):
+                    with self.subTest(kind=kind, n=n, more=more, mask=mask):
                         self.ops, self.outputs, self.inputs = [], [], {}
-                        args = {"query": self.tensor((2, n, d), kind), "key": self.tensor((2, m, d), kind), "value": self.tensor((2, m, dv), kind)}
+                        args = {"query": self.tensor((2, n, d), kind), "key": self.tensor((heads, m, d), kind), "value": self.tensor((heads, m, dv), kind)}
                         if mask and len(mask) == 3:
                             args["mask"] = self.tensor(mask, kind)
                         elif mask: # of truth values; the first query sees no key
@@ -379,7 +396,7 @@ class DeviceKernels(unittest.TestCase):
                             seen[0] = False
                             args["mask"] = self.tensor(mask, "bool", seen)
                         is_blind = bool(mask) and len(mask) == 2  # its log_sum is minus infinity
-                        out, _ = self.op("scaled_dot_product_attention", args, ["out", "log_sum"], attr("causal", causal), keep=not is_blind)
+                        out, _ = self.op("scaled_dot_product_attention", args, ["out", "log_sum"], more, keep=not is_blind)
                         if is_blind:
                             self.outputs.append("seen")
                             self.ops.append(f'op {{ name: "seen" output_conf {{ in: "{out}" out: "out" }} }}')

@@ -108,6 +108,15 @@ TEST_CASE("the cost of attention is its products", "[cost]") {
   check(forward, 2.0 * 6 * 5 * 7 * (8 + 4), 4.0 * 6 * (5 * 8 + 7 * 8 + 7 * 4 + 5 * 4 + 5));
   const OpInstance causal = instance("scaled_dot_product_attention", qkv, {{"causal", AttrValue(true)}});
   CHECK(costOf(causal).flops == costOf(forward).flops / 2);
+  // Of 7 keys a query sees the one at its place and 1 before it.
+  const OpInstance window = instance("scaled_dot_product_attention", qkv,
+                                     {{"causal", AttrValue(true)}, {"window_left", AttrValue(int64_t{1})}});
+  CHECK(costOf(window).flops == costOf(forward).flops * 2 / 7);
+  // Heads of keys that are shared are not computed less often, but read.
+  const OpInstance grouped =
+      instance("scaled_dot_product_attention",
+               {{"query", f32({2, 3, 5, 8})}, {"key", f32({2, 1, 7, 8})}, {"value", f32({2, 1, 7, 4})}});
+  check(grouped, 2.0 * 6 * 5 * 7 * (8 + 4), 4.0 * (6 * 5 * 8 + 2 * 7 * 8 + 2 * 7 * 4 + 6 * 5 * 4 + 6 * 5));
   Descs all = qkv;
   all.push_back({"out", f32({2, 3, 5, 4})});
   all.push_back({"log_sum", f32({2, 3, 5})});

@@ -22,19 +22,21 @@ template <class T> __device__ void attention(const AttentionArguments &a) {
   using C = Compute<T>;
   __shared__ AttentionMemory<T> s;
   const int64_t q0 = static_cast<int64_t>(blockIdx.x) * kRows, c0 = static_cast<int64_t>(blockIdx.y) * kWidth;
-  const int64_t row = q0 + tileRow(), keys = keysBefore(a, q0 + kRows);
+  const int64_t row = q0 + tileRow();
   for (int64_t h = blockIdx.z; h < a.heads; h += gridDim.z) {
     const Strip<T> query{static_cast<const T *>(a.query) + h * a.n * a.d, q0, a.n, a.d};
-    const T *key = static_cast<const T *>(a.key) + h * a.m * a.d,
-            *value = static_cast<const T *>(a.value) + h * a.m * a.dv;
+    const T *key = static_cast<const T *>(a.key) + h / a.perKey * a.m * a.d,
+            *value = static_cast<const T *>(a.value) + h / a.perKey * a.m * a.dv;
     const int64_t mask = maskOf(a, h);
+    const Places places = placesOf(a, h);
+    const KeyTiles keys = keysOf(a, places, q0, q0 + kRows);
     C top = minusInfinity<C>(), sum = 0, result[kOwned] = {};
-    for (int64_t k0 = 0; k0 < keys; k0 += kColumns) {
+    for (int64_t k0 = keys.begin; k0 < keys.end; k0 += kColumns) {
       C scores[kScores];
       dotTile<T>(s, query, {key, k0, a.m, a.d}, scores);
       C high = top;
       for (int j = 0; j < kScores; ++j) {
-        scores[j] = scoreOf<T>(a, mask, row, k0 + tileColumn() + 16 * j, scores[j]);
+        scores[j] = scoreOf<T>(a, places, mask, row, k0 + tileColumn() + 16 * j, scores[j]);
         high = scores[j] > high ? scores[j] : high;
       }
       high = rowMax(high);

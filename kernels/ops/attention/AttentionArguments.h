@@ -6,7 +6,7 @@
 
 namespace opc::ops {
 
-/// query [heads, n, d], key [heads, m, d], value [heads, m, dv]; out and dout [heads, n, dv].
+/// query [heads, n, d], key [heads / perKey, m, d], value [heads / perKey, m, dv]; out and dout [heads, n, dv].
 struct AttentionArguments {
   const void *query, *key, *value, *mask; // mask: null for none
   const void *out, *dout;                 // of gradients
@@ -14,9 +14,11 @@ struct AttentionArguments {
   void *to, *sums;                        // the forward op's results
   void *dquery, *dkey, *dvalue, *dscores; // dscores null when nobody asks
   void *along;                            // a number for each query: sum(dout out) - dlogSum
-  int64_t heads, n, m, d, dv;
-  double scale;
-  int32_t causal, maskIsBool, leadRank, unused;
+  const void *lengths;                    // of each sequence's keys, i32 or i64; null for none
+  int64_t heads, n, m, d, dv, perKey, sequenceHeads;
+  int64_t offset, left, right; // query i stands at i + offset, and sees `left` keys before and `right` behind; -1: all
+  double scale, softcap;
+  int32_t lengthsAre64, maskIsBool, leadRank, unused;
   int64_t leadDims[20], maskLead[20], maskRow, maskColumn; // strides of the mask, 0 where it repeats
 };
 

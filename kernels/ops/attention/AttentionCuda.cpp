@@ -32,8 +32,14 @@ AttentionArguments argumentsOf(KernelBindContext *ctx) {
   a.key = ctx->In("key").raw_dptr();
   a.value = ctx->In("value").raw_dptr();
   a.heads = s.heads, a.n = s.n, a.m = s.m, a.d = s.d, a.dv = s.dv;
-  a.scale = s.scale;
-  a.causal = s.causal;
+  a.perKey = s.perKey;
+  a.offset = s.offset, a.left = s.left, a.right = s.right;
+  a.scale = s.scale, a.softcap = s.softcap;
+  if (s.hasLengths()) {
+    a.lengths = ctx->In("key_lengths").raw_dptr();
+    a.lengthsAre64 = ctx->In("key_lengths").data_type() == kInt64;
+    a.sequenceHeads = s.sequenceHeads;
+  }
   if (ctx->Has("mask")) {
     a.mask = ctx->In("mask").raw_dptr();
     a.maskIsBool = ctx->In("mask").data_type() == kBool;
@@ -102,7 +108,8 @@ template <class> class AttentionGradCuda final : public BindingKernel {
         device.run(along, cuda::blocksFor(a.heads * a.n * 32), {cuda::kBlock, 1, 1}, 0, a);
         device.run(query, gridOf(a.n, a.d, a.heads), {cuda::kBlock, 1, 1}, 0, a);
       }
-      if (a.heads * a.m > 0) device.run(key, gridOf(a.m, std::max(a.d, a.dv), a.heads), {cuda::kBlock, 1, 1}, 0, a);
+      if (a.heads * a.m > 0)
+        device.run(key, gridOf(a.m, std::max(a.d, a.dv), a.heads / a.perKey), {cuda::kBlock, 1, 1}, 0, a);
     });
   }
 };

@@ -53,32 +53,36 @@ public:
                    a.product({many, a.d, keys, false, false, a.scale, false}, block, k, q),
                    a.product({keys, a.d, many, true, false, a.scale, true}, block, q, k)};
     });
-    return bindTask([=, blocks = std::move(blocks), first = a.scores(), second = a.scores()](DeviceCtx *dev) {
-      T *prob = first.get(), *slope = second.get();
-      std::fill_n(dkey, a.heads * a.m * a.d, T(0));
-      std::fill_n(dvalue, a.heads * a.m * a.dv, T(0));
+    return bindTask([=, blocks = std::move(blocks), first = a.scores(), second = a.scores(),
+                     third = a.softcap > 0 ? a.scores() : Scratch<T>()](DeviceCtx *dev) {
+      T *prob = first.get(), *slope = second.get(), *capped = a.softcap > 0 ? third.get() : nullptr;
+      std::fill_n(dkey, a.keyHeads() * a.m * a.d, T(0));
+      std::fill_n(dvalue, a.keyHeads() * a.m * a.dv, T(0));
       for (int64_t h0 = 0; h0 < a.heads; h0 += a.group())
         for (const Block &b : blocks) {
-          const int64_t q = (h0 * a.n + b.first) * a.d, o = (h0 * a.n + b.first) * a.dv, k = h0 * a.m * a.d,
-                        v = h0 * a.m * a.dv;
+          const int64_t q = a.queryAt(h0, b), o = a.outAt(h0, b), k = a.keyAt(h0, b), v = a.valueAt(h0, b);
           b.scores.run(dev, a.query + q, a.key + k, prob);
           b.dprob.run(dev, dout + o, a.value + v, slope);
-          a.forEachRow(dev, h0, b, prob, [&](int64_t at, T *p, int64_t seen) {
-            T *s = slope + (p - prob);
+          a.forEachRow(dev, h0, b, prob, capped, [&](int64_t at, T *row, KeyRange seen) {
+            T *p = row + seen.begin, *s = slope + (p - prob);
             if (std::isinf(logSum[at]) && logSum[at] < 0)
-              std::fill_n(p, seen, T(0)); // it saw nothing
+              std::fill_n(p, seen.count(), T(0)); // it saw nothing
             else
-              probabilities(p, seen, logSum[at]);
+              probabilities(p, seen.count(), logSum[at]);
             T along = 0;
             for (int64_t c = 0; c < a.dv; ++c) along += dout[at * a.dv + c] * out[at * a.dv + c];
             if (dlogSum) along -= dlogSum[at];
-            for (int64_t j = 0; j < seen; ++j) s[j] = p[j] * (s[j] - along);
-            std::fill(p + seen, p + b.keys, T(0));
-            std::fill(s + seen, s + b.keys, T(0));
+            for (int64_t j = 0; j < seen.count(); ++j) s[j] = p[j] * (s[j] - along);
+            a.clearUnseen(row, b, seen);
+            a.clearUnseen(s - seen.begin, b, seen);
             if (dscores) {
-              std::copy_n(s, b.keys, dscores + at * a.m);
-              std::fill(dscores + at * a.m + b.keys, dscores + (at + 1) * a.m, T(0));
+              T *to = dscores + at * a.m;
+              std::fill_n(to, a.m, T(0));
+              std::copy_n(s, seen.count(), to + b.firstKey + seen.begin);
             }
+            if (!capped) return;
+            const T *c = capped + (p - prob);
+            for (int64_t j = 0; j < seen.count(); ++j) s[j] *= c[j];
           });
           b.dvalue.run(dev, prob, dout + o, dvalue + v);
           b.dquery.run(dev, slope, a.key + k, dquery + q);
@@ -114,7 +118,9 @@ REGISTER_USER_OP("scaled_dot_product_attention_grad")
     .Doc("The gradients of scaled_dot_product_attention. With P = exp(scale * query key^T + mask - log_sum), which "
          "is computed again for a block of queries at a time, and S = P * (dout value^T - sum over the last axis of "
          "dout * out + dlog_sum): dvalue = P^T dout, dquery = scale * S key, dkey = scale * S^T query; dscores, when "
-         "asked for, is S, the gradient of a mask that is added.")
+         "asked for, is S, the gradient of a mask that is added. With softcap, scores in P are capped, and S in dquery "
+         "and dkey is multiplied by 1 - tanh(score / softcap)^2. Heads of keys that several heads of queries share get "
+         "the sum. The rest is as in scaled_dot_product_attention.")
     .Cases({gradCase("plain", {2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 4}, false),
             gradCase("causal", {3, 50, 4}, {3, 50, 4}, {3, 50, 4}, false).Attr("causal", true).Attr("scale", 0.3),
             gradCase("added", {2, 2, 4, 3}, {2, 2, 6, 3}, {2, 2, 6, 5}, false)
@@ -123,6 +129,20 @@ REGISTER_USER_OP("scaled_dot_product_attention_grad")
                 .Out("dscores"),
             gradCase("seen", {2, 4, 3}, {2, 9, 3}, {2, 9, 3}, false)
                 .In("mask", kBool, {1, 9}, 0, 2)
+                .Attr("causal", true)
+                .Out("dscores"),
+            gradCase("grouped", {2, 4, 3, 4}, {2, 2, 7, 4}, {2, 2, 7, 3}, false)
+                .In("mask", {4, 1, 7}, -2, 2)
+                .Attr("causal", true)
+                .Attr("offset", int64_t{3})
+                .Out("dscores"),
+            gradCase("capped", {2, 3, 4}, {1, 6, 4}, {1, 6, 3}, false).Attr("softcap", 0.6).Out("dscores"),
+            gradCase("window", {2, 230, 3}, {1, 240, 3}, {1, 240, 2}, false)
+                .Attr("window_left", int64_t{20})
+                .Attr("window_right", int64_t{3})
+                .Attr("offset", int64_t{8}),
+            gradCase("lengths", {3, 4, 2, 4}, {3, 2, 6, 4}, {3, 2, 6, 4}, false)
+                .In("key_lengths", kInt32, {3}, 2, 7)
                 .Attr("causal", true)
                 .Out("dscores"),
             gradCase("half", {2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 4}, true)})
@@ -134,7 +154,8 @@ void attentionGradient(GradientRule &g) {
   auto grad = g.add("scaled_dot_product_attention_grad", "query");
   grad.in("query", g.x("query")).in("key", g.x("key")).in("value", g.x("value"));
   if (g.hasInput("mask")) grad.in("mask", g.x("mask"));
-  grad.in("out", g.y("out")).in("log_sum", g.y("log_sum")).in("dout", g.dy("out")).same({"causal", "scale"});
+  if (g.hasInput("key_lengths")) grad.in("key_lengths", g.x("key_lengths"));
+  grad.in("out", g.y("out")).in("log_sum", g.y("log_sum")).in("dout", g.dy("out")).same(kAttentionAttributes);
   if (g.hasDy("log_sum")) grad.in("dlog_sum", g.dy("log_sum"));
   if (mask) grad.output("dscores");
   for (const char *arg : {"query", "key", "value"}) g.bind(arg, grad.out(std::string("d") + arg));

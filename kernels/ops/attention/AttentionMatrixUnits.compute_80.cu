@@ -38,13 +38,15 @@ public:
   static constexpr int kStage = Queries::kSize + Keys::kSize, kPieces = kColumns / U::kDepth;
   static_assert(Values::kSize <= kStage);
 
-  __device__ Block(const AttentionArguments &a, int64_t head, int64_t q0, int64_t c0, Word *memory)
-      : q0_(q0), c0_(c0), keys_(keysBefore(a, q0 + kQueries)), steps_((a.d + U::kDepth - 1) / U::kDepth),
+  __device__ Block(const AttentionArguments &a, const Places &places, int64_t head, int64_t q0, int64_t c0,
+                   Word *memory)
+      : q0_(q0), c0_(c0), keys_(keysOf(a, places, q0, q0 + kQueries)), steps_((a.d + U::kDepth - 1) / U::kDepth),
         memory_(memory),
         query_(static_cast<const T *>(a.query) + head * a.n * a.d, true, isWhole(a.query, a.d), a.n, a.d),
-        key_(static_cast<const T *>(a.key) + head * a.m * a.d, true, isWhole(a.key, a.d), a.m, a.d),
-        value_(static_cast<const T *>(a.value) + head * a.m * a.dv, false, isWhole(a.value, a.dv), a.dv, a.m) {}
-  __device__ int64_t keys() const { return keys_; }
+        key_(static_cast<const T *>(a.key) + head / a.perKey * a.m * a.d, true, isWhole(a.key, a.d), a.m, a.d),
+        value_(static_cast<const T *>(a.value) + head / a.perKey * a.m * a.dv, false, isWhole(a.value, a.dv), a.dv,
+               a.m) {}
+  __device__ KeyTiles keys() const { return keys_; }
   __device__ int64_t steps() const { return steps_; }
 
   /// Begins with the first piece.
@@ -103,8 +105,8 @@ private:
   }
   __device__ Word *stage(int64_t item) const { return memory_ + item % 2 * kStage; }
   __device__ void bring(int64_t item) const {
-    const int64_t tile = item / (steps_ + kPieces) * kColumns, piece = item % (steps_ + kPieces);
-    if (tile >= keys_) return;
+    const int64_t tile = keys_.begin + item / (steps_ + kPieces) * kColumns, piece = item % (steps_ + kPieces);
+    if (tile >= keys_.end) return;
     if (piece < steps_) {
       query_.bring(stage(item), q0_, piece * U::kDepth);
       key_.bring(stage(item) + Queries::kSize, tile, piece * U::kDepth);
@@ -112,7 +114,9 @@ private:
       value_.bring(stage(item), c0_, tile + (piece - steps_) * U::kDepth);
     }
   }
-  int64_t q0_, c0_, keys_, steps_, item_ = 0;
+  int64_t q0_, c0_;
+  KeyTiles keys_;
+  int64_t steps_, item_ = 0;
   Word *memory_;
   Queries query_;
   Keys key_;
@@ -191,11 +195,12 @@ template <class T> __device__ void attention(const AttentionArguments &a) {
   for (int64_t number = blockIdx.x; number < down * across * a.heads; number += gridDim.x) {
     const int64_t head = number / down / across, q0 = number / across % down * kQueries, c0 = number % across * kWidth,
                   row0 = q0 + 16 * warp, mask = maskOf(a, head);
-    B block(a, head, q0, c0, reinterpret_cast<uint16_t *>(memory));
+    const Places places = placesOf(a, head);
+    B block(a, places, head, q0, c0, reinterpret_cast<uint16_t *>(memory));
     Running r;
     float result[kResultParts][4] = {};
     block.begin();
-    for (int64_t k0 = 0; k0 < block.keys(); k0 += kColumns) {
+    for (int64_t k0 = block.keys().begin; k0 < block.keys().end; k0 += kColumns) {
       float scores[kKeyParts][4] = {};
       for (int64_t d = 0; d < block.steps(); ++d) block.score(block.next(), scores);
 #pragma unroll
@@ -203,7 +208,7 @@ template <class T> __device__ void attention(const AttentionArguments &a) {
 #pragma unroll
         for (int i = 0; i < 4; ++i)
           scores[j][i] =
-              scoreOf<T>(a, mask, row0 + lane / 4 + i / 2 * 8, k0 + 8 * j + lane % 4 * 2 + i % 2, scores[j][i]);
+              scoreOf<T>(a, places, mask, row0 + lane / 4 + i / 2 * 8, k0 + 8 * j + lane % 4 * 2 + i % 2, scores[j][i]);
       soften(scores, r, result);
 #pragma unroll
       for (int piece = 0; piece < B::kPieces; ++piece) {

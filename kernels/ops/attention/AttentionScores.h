@@ -33,9 +33,29 @@ inline double softmaxScores(double *row, int64_t n) {
   return std::log(sum) + top;
 }
 
-/// Queries [first, first + rows) of each head of a group, and the keys that the last of them sees.
+/// Scores become limit * tanh(score / limit); slopes, where they are asked for, the derivative of that.
+inline void capScores(float *row, float *slopes, int64_t n, float limit) {
+  const float in = 2 / limit;
+  for (int64_t j = 0; j < n; ++j) row[j] *= in;
+  cpu::rowMath().exponentials(row, row, n, 0);
+  for (int64_t j = 0; j < n; ++j) {
+    const float t = 1 - 2 / (1 + row[j]);
+    row[j] = limit * t;
+    if (slopes) slopes[j] = 1 - t * t;
+  }
+}
+inline void capScores(double *row, double *slopes, int64_t n, double limit) {
+  for (int64_t j = 0; j < n; ++j) {
+    const double t = std::tanh(row[j] / limit);
+    row[j] = limit * t;
+    if (slopes) slopes[j] = 1 - t * t;
+  }
+}
+
+/// Queries [first, first + rows) of each head of a group, and the keys that they see between them: `keys` from
+/// `firstKey` on. Where lengths decide it, all.
 struct QueryBlock {
-  int64_t first, rows, keys;
+  int64_t first, rows, firstKey, keys;
 };
 
 /// query, key, value and mask of a kernel, and their scores. The mask is added, or a bool that says which keys a query
@@ -49,6 +69,11 @@ public:
       seen_ = ctx->In("mask").template dptr<bool>();
     else
       added_ = staged.in("mask");
+    if (!hasLengths()) return;
+    if (ctx->In("key_lengths").data_type() == kInt32)
+      lengths32_ = ctx->In("key_lengths").template dptr<int32_t>();
+    else
+      lengths64_ = ctx->In("key_lengths").template dptr<int64_t>();
   }
   const T *query, *key, *value;
 
@@ -59,18 +84,22 @@ public:
     std::vector<decltype(make(QueryBlock()))> all;
     for (int64_t i = 0; i < n; i += rows()) {
       const int64_t many = std::min(rows(), n - i);
-      all.push_back(make(QueryBlock{i, many, keysBefore(i + many)}));
+      const KeyRange seen = hasLengths() ? KeyRange{0, m} : keysSeen(*this, offset, m, i, many);
+      all.push_back(make(QueryBlock{i, many, seen.begin, seen.count()}));
     }
     return all;
   }
-  /// A product for each head of a group, whose matrices are `x`, `y` and `z` elements apart.
-  cpu::Gemm<T> product(const cpu::GemmShape &shape, int64_t x, int64_t y, int64_t z) const {
+  /// A product for each head of a group, whose matrices are `x`, `y` and `z` elements apart: a is of queries, and so
+  /// are c, or with transA b; the third is of keys. Heads that share keys are rows of one product, or a group each.
+  cpu::Gemm<T> product(cpu::GemmShape shape, int64_t x, int64_t y, int64_t z) const {
+    const int64_t stacked = group() % perKey == 0 ? perKey : 1;
+    (shape.transA ? shape.k : shape.m) *= stacked;
     cpu::GemmBatch batch;
     batch.a.clear(), batch.b.clear(), batch.c.clear();
-    for (int64_t h = 0; h < group(); ++h) {
-      batch.a.push_back(h * x);
-      batch.b.push_back(h * y);
-      batch.c.push_back(h * z);
+    for (int64_t h = 0; h < group() / stacked; ++h) {
+      batch.a.push_back(h * stacked * x);
+      batch.b.push_back(h * (shape.transA ? stacked : 1) * y);
+      batch.c.push_back(h * (shape.transA ? 1 : stacked) * z);
     }
     return cpu::Gemm<T>(shape, std::move(batch));
   }
@@ -78,23 +107,46 @@ public:
   cpu::Gemm<T> scoreProduct(const QueryBlock &b) const {
     return product({b.rows, b.keys, d, false, true, scale, false}, n * d, m * d, b.rows * b.keys);
   }
-  /// f(q, row, seen) for the rows of a block's scores, whose group begins at head h0, in parallel: q is the
-  /// query among all of them; `seen` keys have been masked, the rest of the row is behind the causal edge.
-  template <class F> void forEachRow(DeviceCtx *dev, int64_t h0, const QueryBlock &b, T *scores, F f) const {
+  /// Where a block's queries, keys and values begin, among all of them and in elements; h0 is its group's first head.
+  int64_t queryAt(int64_t h0, const QueryBlock &b) const { return (h0 * n + b.first) * d; }
+  int64_t outAt(int64_t h0, const QueryBlock &b) const { return (h0 * n + b.first) * dv; }
+  int64_t keyAt(int64_t h0, const QueryBlock &b) const { return (h0 / perKey * m + b.firstKey) * d; }
+  int64_t valueAt(int64_t h0, const QueryBlock &b) const { return (h0 / perKey * m + b.firstKey) * dv; }
+  /// f(q, row, seen) for the rows of a block's scores, whose group begins at head h0, in parallel: q is the query among
+  /// all of them. The keys `seen` of the row, counted from the block's first, have been capped and masked; the others
+  /// are behind an edge. slopes is null, or gets the derivative of capped scores.
+  template <class F> void forEachRow(DeviceCtx *dev, int64_t h0, const QueryBlock &b, T *scores, T *slopes, F f) const {
     dev->parallelFor(group() * b.rows, cpu::rowGrain(b.keys), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        const int64_t h = h0 + r / b.rows, i = b.first + r % b.rows, seen = causal ? std::min(b.keys, i + 1) : b.keys;
-        mask(h, i, scores + r * b.keys, seen);
-        f(h * n + i, scores + r * b.keys, seen);
+        const int64_t h = h0 + r / b.rows, i = b.first + r % b.rows, length = lengthOf(h);
+        KeyRange seen = keysSeen(*this, hasLengths() ? length - n : offset, length, i, 1);
+        T *row = scores + r * b.keys;
+        seen.begin -= b.firstKey, seen.end -= b.firstKey;
+        T *first = row + seen.begin;
+        if (softcap > 0)
+          capScores(first, slopes ? slopes + r * b.keys + seen.begin : nullptr, seen.count(), static_cast<T>(softcap));
+        mask(h, i, first, b.firstKey + seen.begin, seen.count());
+        f(h * n + i, row, seen);
       }
     });
   }
+  /// What is not seen of a row becomes 0.
+  static void clearUnseen(T *row, const QueryBlock &b, const KeyRange &seen) {
+    std::fill(row, row + seen.begin, T(0));
+    std::fill(row + seen.end, row + b.keys, T(0));
+  }
 
 private:
-  /// Row i of head h, over the first `count` scores.
-  void mask(int64_t h, int64_t i, T *row, int64_t count) const {
+  /// How many keys count. Lengths that are none of this many keys are taken for the nearest one.
+  int64_t lengthOf(int64_t head) const {
+    if (!hasLengths()) return m;
+    const int64_t sequence = head / sequenceHeads;
+    return std::clamp<int64_t>(lengths32_ ? lengths32_[sequence] : lengths64_[sequence], 0, m);
+  }
+  /// `count` scores of query i of head h, from key `first` on.
+  void mask(int64_t h, int64_t i, T *row, int64_t first, int64_t count) const {
     if (!added_ && !seen_) return;
-    const int64_t base = maskOffset[static_cast<size_t>(h)] + i * maskRow;
+    const int64_t base = maskOffset[static_cast<size_t>(h)] + i * maskRow + first * maskColumn;
     if (added_ && maskColumn == 1) {
       for (int64_t j = 0; j < count; ++j) row[j] += added_[base + j];
     } else if (added_) {
@@ -106,6 +158,8 @@ private:
   }
   const T *added_ = nullptr;
   const bool *seen_ = nullptr;
+  const int32_t *lengths32_ = nullptr;
+  const int64_t *lengths64_ = nullptr;
 };
 
 } // namespace opc::ops

@@ -97,20 +97,51 @@ __device__ inline int64_t maskOf(const AttentionArguments &a, int64_t head) {
   }
   return at;
 }
-/// The score of query i and key j from their product; minus infinity where the query does not see the key.
+/// What a head's queries see: query i stands at place i + offset among `length` keys.
+struct Places {
+  int64_t offset, length;
+};
+__device__ inline Places placesOf(const AttentionArguments &a, int64_t head) {
+  if (!a.lengths) return {a.offset, a.m};
+  const int64_t s = head / a.sequenceHeads;
+  const int64_t given =
+      a.lengthsAre64 ? static_cast<const int64_t *>(a.lengths)[s] : static_cast<const int32_t *>(a.lengths)[s];
+  const int64_t length = given < 0 ? 0 : given > a.m ? a.m : given;
+  return {length - a.n, length};
+}
+__device__ inline bool sees(const AttentionArguments &a, const Places &p, int64_t i, int64_t j) {
+  const int64_t ahead = j - i - p.offset;
+  return i < a.n && j < p.length && !(a.right >= 0 && ahead > a.right) && !(a.left >= 0 && -ahead > a.left);
+}
+/// Keys [begin, end) are those that queries [first, end of them) can see; begin is that of a tile.
+struct KeyTiles {
+  int64_t begin, end;
+};
+__device__ inline KeyTiles keysOf(const AttentionArguments &a, const Places &p, int64_t first, int64_t end) {
+  int64_t begin = a.left >= 0 ? first + p.offset - a.left : 0, last = p.length;
+  if (a.right >= 0 && end + p.offset + a.right < last) last = end + p.offset + a.right;
+  return {begin > 0 ? begin / kColumns * kColumns : 0, last};
+}
+/// tanh of a score and the cap, from their exponential.
+__device__ inline float tangent(float x) { return 1.0f - 2.0f / (1.0f + exponential(2.0f * x)); }
+__device__ inline double tangent(double x) { return tanh(x); }
+/// The score of query i and key j from their product; minus infinity where the query does not see the key. slope, where
+/// it is asked for, becomes the derivative of a capped score.
 template <class T>
-__device__ Compute<T> scoreOf(const AttentionArguments &a, int64_t maskBase, int64_t i, int64_t j, Compute<T> product) {
+__device__ Compute<T> scoreOf(const AttentionArguments &a, const Places &p, int64_t maskBase, int64_t i, int64_t j,
+                              Compute<T> product, Compute<T> *slope = nullptr) {
   using C = Compute<T>;
-  if (i >= a.n || j >= a.m || (a.causal && j > i)) return minusInfinity<C>();
-  const C score = static_cast<C>(a.scale) * product;
+  if (!sees(a, p, i, j)) return minusInfinity<C>();
+  C score = static_cast<C>(a.scale) * product;
+  if (a.softcap > 0) {
+    const C limit = static_cast<C>(a.softcap), t = tangent(static_cast<C>(score / limit));
+    score = limit * t;
+    if (slope) *slope = C(1) - t * t;
+  }
   if (!a.mask) return score;
   const int64_t at = maskBase + i * a.maskRow + j * a.maskColumn;
   if (a.maskIsBool) return static_cast<const uint8_t *>(a.mask)[at] ? score : minusInfinity<C>();
   return score + load(static_cast<const T *>(a.mask)[at]);
-}
-/// The keys that queries before `end` can see.
-__device__ inline int64_t keysBefore(const AttentionArguments &a, int64_t end) {
-  return a.causal && end < a.m ? end : a.m;
 }
 
 } // namespace opc::cuda
