@@ -28,10 +28,7 @@ public:
       for (int64_t h0 = 0; h0 < a.heads; h0 += a.group())
         for (const Block &b : blocks) {
           b.scores.run(dev, a.query + a.queryAt(h0, b), a.key + a.keyAt(h0, b), scores);
-          a.forEachRow(dev, h0, b, scores, nullptr, [&](int64_t q, T *row, KeyRange seen) {
-            logSum[q] = softmaxScores(row + seen.begin, seen.count());
-            a.clearUnseen(row, b, seen);
-          });
+          a.soften(dev, h0, b, scores, logSum);
           b.values.run(dev, scores, a.value + a.valueAt(h0, b), out + a.outAt(h0, b));
         }
     });

@@ -13,24 +13,30 @@
 
 namespace opc::ops {
 
-/// Scores become probabilities; gives the logarithm of the sum of exponentials. A row that sees nothing becomes zeros,
-/// and its logarithm minus infinity.
-inline float softmaxScores(float *row, int64_t n) {
-  float log = -std::numeric_limits<float>::infinity();
-  if (n > 0) cpu::rowMath().softmaxAndLog(row, row, &log, n, 1);
-  if (std::isinf(log) && log < 0) std::fill_n(row, n, 0.0f);
-  return log;
-}
-inline double softmaxScores(double *row, int64_t n) {
-  const double top = n > 0 ? cpu::rowMax(row, n) : -std::numeric_limits<double>::infinity();
-  if (std::isinf(top) && top < 0) {
-    std::fill_n(row, n, 0.0);
-    return top;
+/// Rows of scores, one after another, become probabilities, and logs the logarithms of their sums of exponentials. A
+/// row that sees nothing becomes zeros, and its logarithm minus infinity.
+inline void softmaxScores(float *row, float *logs, int64_t n, int64_t rows) {
+  if (n == 0) {
+    std::fill_n(logs, rows, -std::numeric_limits<float>::infinity());
+    return;
   }
-  for (int64_t j = 0; j < n; ++j) row[j] = std::exp(row[j] - top);
-  const double sum = cpu::rowSum(row, n, [](cpu::Simd<double>::V v) { return v; }), inverse = 1 / sum;
-  for (int64_t j = 0; j < n; ++j) row[j] *= inverse;
-  return std::log(sum) + top;
+  cpu::rowMath().softmaxAndLog(row, row, logs, n, rows);
+  for (int64_t r = 0; r < rows; ++r)
+    if (std::isinf(logs[r]) && logs[r] < 0) std::fill_n(row + r * n, n, 0.0f);
+}
+inline void softmaxScores(double *row, double *logs, int64_t n, int64_t rows) {
+  for (int64_t r = 0; r < rows; ++r, row += n, ++logs) {
+    const double top = n > 0 ? cpu::rowMax(row, n) : -std::numeric_limits<double>::infinity();
+    *logs = top;
+    if (std::isinf(top) && top < 0) {
+      std::fill_n(row, n, 0.0);
+      continue;
+    }
+    for (int64_t j = 0; j < n; ++j) row[j] = std::exp(row[j] - top);
+    const double sum = cpu::rowSum(row, n, [](cpu::Simd<double>::V v) { return v; }), inverse = 1 / sum;
+    for (int64_t j = 0; j < n; ++j) row[j] *= inverse;
+    *logs = std::log(sum) + top;
+  }
 }
 
 /// Scores become limit * tanh(score / limit); slopes, where they are asked for, the derivative of that.
@@ -118,25 +124,56 @@ public:
   template <class F> void forEachRow(DeviceCtx *dev, int64_t h0, const QueryBlock &b, T *scores, T *slopes, F f) const {
     dev->parallelFor(group() * b.rows, cpu::rowGrain(b.keys), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        const int64_t h = h0 + r / b.rows, i = b.first + r % b.rows, length = lengthOf(h);
-        KeyRange seen = keysSeen(*this, hasLengths() ? length - n : offset, length, i, 1);
+        const int64_t h = h0 + r / b.rows, i = b.first + r % b.rows;
         T *row = scores + r * b.keys;
-        seen.begin -= b.firstKey, seen.end -= b.firstKey;
-        T *first = row + seen.begin;
-        if (softcap > 0)
-          capScores(first, slopes ? slopes + r * b.keys + seen.begin : nullptr, seen.count(), static_cast<T>(softcap));
-        mask(h, i, first, b.firstKey + seen.begin, seen.count());
+        const KeyRange seen = finish(h, i, b, row, slopes ? slopes + r * b.keys : nullptr);
         f(h * n + i, row, seen);
       }
     });
   }
-  /// What is not seen of a row becomes 0.
-  static void clearUnseen(T *row, const QueryBlock &b, const KeyRange &seen) {
-    std::fill(row, row + seen.begin, T(0));
-    std::fill(row + seen.end, row + b.keys, T(0));
+  /// Probabilities of a block's scores, and logarithms of sums: of many rows at once where all see the same keys, or a
+  /// call for each row would cost more than what it does not see.
+  void soften(DeviceCtx *dev, int64_t h0, const QueryBlock &b, T *scores, T *logSum) const {
+    constexpr int64_t kShortRow = 64;
+    const bool hasEdges = left >= 0 || right >= 0 || hasLengths();
+    if (hasEdges && b.keys > kShortRow)
+      return forEachRow(dev, h0, b, scores, nullptr, [&](int64_t q, T *row, KeyRange seen) {
+        softmaxScores(row + seen.begin, logSum + q, seen.count(), 1);
+        clearUnseen(row, b, seen);
+      });
+    dev->parallelFor(group() * b.rows, cpu::rowGrain(b.keys), [&](int64_t begin, int64_t end) {
+      if (added_ || seen_ || softcap > 0 || hasEdges)
+        for (int64_t r = begin; r < end; ++r) {
+          T *row = scores + r * b.keys;
+          fillUnseen(row, b, finish(h0 + r / b.rows, b.first + r % b.rows, b, row, nullptr),
+                     -std::numeric_limits<T>::infinity());
+        }
+      // Logarithms of a head lie together, and those of all heads where a block has all queries.
+      for (int64_t r = begin; r < end;) {
+        const int64_t many = b.rows == n ? end - begin : std::min(end - r, b.rows - r % b.rows);
+        softmaxScores(scores + r * b.keys, logSum + (h0 + r / b.rows) * n + b.first + r % b.rows, b.keys, many);
+        r += many;
+      }
+    });
   }
+  /// What is not seen of a row becomes 0.
+  static void clearUnseen(T *row, const QueryBlock &b, const KeyRange &seen) { fillUnseen(row, b, seen, T(0)); }
 
 private:
+  static void fillUnseen(T *row, const QueryBlock &b, const KeyRange &seen, T value) {
+    std::fill(row, row + seen.begin, value);
+    std::fill(row + seen.end, row + b.keys, value);
+  }
+  /// Caps and masks the scores of query i of head h; gives the keys that it sees, counted from the block's first.
+  KeyRange finish(int64_t h, int64_t i, const QueryBlock &b, T *row, T *slopes) const {
+    const int64_t length = lengthOf(h);
+    KeyRange seen = keysSeen(*this, hasLengths() ? length - n : offset, length, i, 1);
+    seen.begin -= b.firstKey, seen.end -= b.firstKey;
+    if (softcap > 0)
+      capScores(row + seen.begin, slopes ? slopes + seen.begin : nullptr, seen.count(), static_cast<T>(softcap));
+    mask(h, i, row + seen.begin, b.firstKey + seen.begin, seen.count());
+    return seen;
+  }
   /// How many keys count. Lengths that are none of this many keys are taken for the nearest one.
   int64_t lengthOf(int64_t head) const {
     if (!hasLengths()) return m;

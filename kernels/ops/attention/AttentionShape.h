@@ -25,7 +25,8 @@ struct AttentionShape {
   /// rows x m numbers, stay in a core's cache. By the sizes alone.
   int64_t rows() const {
     const int64_t fit = (int64_t{1} << 17) / std::max<int64_t>(1, m);
-    return std::min(std::max<int64_t>(1, n), std::clamp<int64_t>(fit, 24, 192));
+    const int64_t most = std::clamp<int64_t>(fit, 24, 192), blocks = std::max<int64_t>(1, (n + most - 1) / most);
+    return std::max<int64_t>(1, (n + blocks - 1) / blocks); // no last block of a few
   }
   /// The heads that share keys lie one after another: where a block has all their queries, they are rows of one
   /// product, and the keys are read once. Else such heads are computed one by one: their gradients add up.
@@ -33,7 +34,7 @@ struct AttentionShape {
   int64_t group() const {
     if (perKey > 1 && !stacksHeads()) return 1;
     const int64_t most = keyHeads();
-    int64_t g = std::clamp<int64_t>((int64_t{1} << 18) / std::max<int64_t>(1, perKey * rows() * m), 1, 8);
+    int64_t g = std::clamp<int64_t>((int64_t{1} << 18) / std::max<int64_t>(1, perKey * rows() * m), 1, 32);
     while (g > 1 && most % g != 0) --g;
     return g * perKey;
   }
