@@ -40,6 +40,63 @@ private:
   };
 };
 
+/// Shared heads, caps, windows and lengths.
+std::vector<Case> casesOfPlaces() {
+  return {Case("grouped").In("query", {2, 6, 5, 4}).In("key", {2, 2, 7, 4}).In("value", {2, 2, 7, 3}),
+          Case("grouped_mask")
+              .In("query", {4, 3, 2})
+              .In("key", {1, 9, 2})
+              .In("value", {1, 9, 2})
+              .In("mask", {4, 3, 9}, -2, 2)
+              .Attr("causal", true)
+              .Attr("offset", int64_t{5}),
+          Case("aligned_at_the_end")
+              .In("query", {2, 3, 4})
+              .In("key", {2, 8, 4})
+              .In("value", {2, 8, 4})
+              .Attr("causal", true)
+              .Attr("offset", int64_t{-1}),
+          Case("capped")
+              .In("query", {2, 3, 4}, -3, 3)
+              .In("key", {2, 6, 4}, -3, 3)
+              .In("value", {2, 6, 3})
+              .In("mask", {3, 6}, -1, 1)
+              .Attr("softcap", 1.5),
+          Case("window")
+              .In("query", {2, 230, 3})
+              .In("key", {2, 240, 3})
+              .In("value", {2, 240, 2})
+              .Attr("window_left", int64_t{20})
+              .Attr("window_right", int64_t{3})
+              .Attr("offset", int64_t{8}),
+          Case("causal_window")
+              .In("query", {1, 4, 7, 4})
+              .In("key", {1, 2, 7, 4})
+              .In("value", {1, 2, 7, 4})
+              .Attr("causal", true)
+              .Attr("window_left", int64_t{2}),
+          Case("lengths")
+              .In("query", {3, 4, 2, 4})
+              .In("key", {3, 2, 6, 4})
+              .In("value", {3, 2, 6, 4})
+              .In("key_lengths", kInt32, {3}, 2, 7)
+              .Attr("causal", true),
+          Case("lengths_of_keys")
+              .In("query", {3, 2, 5, 4})
+              .In("key", {3, 2, 6, 4})
+              .In("value", {3, 2, 6, 4})
+              .In("key_lengths", kInt64, {3}, 1, 7),
+          Case("window_of_lengths")
+              .In("query", {2, 2, 3, 4})
+              .In("key", {2, 1, 9, 4})
+              .In("value", {2, 1, 9, 4})
+              .In("mask", {3, 9}, -2, 2)
+              .In("key_lengths", kInt64, {2}, 3, 10)
+              .Attr("window_left", int64_t{3})
+              .Attr("causal", true)
+              .Attr("softcap", 2.0)};
+}
+
 REGISTER_USER_OP("scaled_dot_product_attention")
     .With(attentionInputs)
     .Output("out")
@@ -79,60 +136,8 @@ REGISTER_USER_OP("scaled_dot_product_attention")
              .In("value", {2, 2, 9, 3})
              .In("mask", kBool, {2, 1, 1, 9}, 0, 2),
          Case("matrix").In("query", {30, 6}).In("key", {11, 6}).In("value", {11, 3}).Attr("causal", true),
-         Case("no_heads").In("query", {0, 3, 2}).In("key", {0, 3, 2}).In("value", {0, 3, 2}),
-         Case("grouped").In("query", {2, 6, 5, 4}).In("key", {2, 2, 7, 4}).In("value", {2, 2, 7, 3}),
-         Case("grouped_mask")
-             .In("query", {4, 3, 2})
-             .In("key", {1, 9, 2})
-             .In("value", {1, 9, 2})
-             .In("mask", {4, 3, 9}, -2, 2)
-             .Attr("causal", true)
-             .Attr("offset", int64_t{5}),
-         Case("aligned_at_the_end")
-             .In("query", {2, 3, 4})
-             .In("key", {2, 8, 4})
-             .In("value", {2, 8, 4})
-             .Attr("causal", true)
-             .Attr("offset", int64_t{-1}),
-         Case("capped")
-             .In("query", {2, 3, 4}, -3, 3)
-             .In("key", {2, 6, 4}, -3, 3)
-             .In("value", {2, 6, 3})
-             .In("mask", {3, 6}, -1, 1)
-             .Attr("softcap", 1.5),
-         Case("window")
-             .In("query", {2, 230, 3})
-             .In("key", {2, 240, 3})
-             .In("value", {2, 240, 2})
-             .Attr("window_left", int64_t{20})
-             .Attr("window_right", int64_t{3})
-             .Attr("offset", int64_t{8}),
-         Case("causal_window")
-             .In("query", {1, 4, 7, 4})
-             .In("key", {1, 2, 7, 4})
-             .In("value", {1, 2, 7, 4})
-             .Attr("causal", true)
-             .Attr("window_left", int64_t{2}),
-         Case("lengths")
-             .In("query", {3, 4, 2, 4})
-             .In("key", {3, 2, 6, 4})
-             .In("value", {3, 2, 6, 4})
-             .In("key_lengths", kInt32, {3}, 2, 7)
-             .Attr("causal", true),
-         Case("lengths_of_keys")
-             .In("query", {3, 2, 5, 4})
-             .In("key", {3, 2, 6, 4})
-             .In("value", {3, 2, 6, 4})
-             .In("key_lengths", kInt64, {3}, 1, 7),
-         Case("window_of_lengths")
-             .In("query", {2, 2, 3, 4})
-             .In("key", {2, 1, 9, 4})
-             .In("value", {2, 1, 9, 4})
-             .In("mask", {3, 9}, -2, 2)
-             .In("key_lengths", kInt64, {2}, 3, 10)
-             .Attr("window_left", int64_t{3})
-             .Attr("causal", true)
-             .Attr("softcap", 2.0)})
+         Case("no_heads").In("query", {0, 3, 2}).In("key", {0, 3, 2}).In("value", {0, 3, 2})})
+    .Cases(casesOfPlaces())
     .Kernel<AttentionKernel, types::Floating>("query");
 
 } // namespace
