@@ -67,10 +67,10 @@ Term maskOfLengths(Conversion &c, const Places &p, DataType type) {
   return unseen(c, seen, type);
 }
 
-/// A mask of the scores. From operator set 24 on keys that it does not name are not seen; before, a single column is
-/// that of all keys.
+/// A mask of the scores, of bool or `type`. From operator set 24 on keys that it does not name are not seen; before, a
+/// single column is that of all keys.
 Term givenMask(Conversion &c, int64_t keys, DataType type) {
-  Term mask = additive(c, c.in(3), type);
+  const Term given = c.in(3), mask = given->type() == kBool ? given : c.cast(given, type);
   if (mask->rank() < 1) c.invalid(c.inputText(3) + " is a number, and must be a mask");
   if (mask->dim(-1) >= keys || (c.version < 24 && mask->dim(-1) == 1)) return mask;
   if (c.version < 24)
@@ -79,7 +79,7 @@ Term givenMask(Conversion &c, int64_t keys, DataType type) {
               "masks may be shorter from operator set 24 on");
   std::vector<int64_t> before(static_cast<size_t>(mask->rank()), 0), after = before;
   after.back() = keys - mask->dim(-1);
-  return padded(c, mask, before, after, "constant", c.scalar(type, -INFINITY));
+  return padded(c, additive(c, mask, type), before, after, "constant", c.scalar(type, -INFINITY));
 }
 
 Places placesOf(Conversion &c, const Heads &h, int64_t past) {
@@ -104,10 +104,8 @@ Places placesOf(Conversion &c, const Heads &h, int64_t past) {
 }
 
 /// All that is added to scores; null where that is nothing.
-Term maskOf(Conversion &c, const Heads &h, int64_t past) {
-  const DataType type = h.q->type();
-  const Places p = placesOf(c, h, past);
-  Term mask = c.has(3) ? givenMask(c, p.keys, type) : nullptr;
+Term maskOf(Conversion &c, const Places &p, const Term &given, DataType type) {
+  const Term mask = given ? additive(c, given, type) : nullptr;
   const Term ofPlaces = p.lengths ? maskOfLengths(c, p, type) : p.hasLimits() ? knownMask(c, p, type) : nullptr;
   if (!mask || !ofPlaces) return mask ? mask : ofPlaces;
   return c.op("broadcast_add", {mask, ofPlaces});
@@ -122,6 +120,21 @@ Term shown(Conversion &c, const Scores &scores, const Term &blind) {
   default: break;
   }
   return blind ? c.op("where", {blind, c.scalar(scores.shares->type(), 0), scores.shares}) : scores.shares;
+}
+
+/// With the scores as an output, or the softmax in another type.
+void convertByStep(Conversion &c, Heads h, const Places &places, DataType precision) {
+  const DataType type = h.q->type();
+  const Term mask = h.mask = maskOf(c, places, h.mask, type);
+  // A query without a key gives 0. Its row of the mask goes, so that neither it nor a gradient becomes NaN.
+  const Term blind = mask ? blindRows(c, mask) : nullptr;
+  if (blind) h.mask = c.op("where", {blind, c.scalar(mask->type(), 0), mask});
+  Scores scores;
+  Term y = composed(c, h, precision, &scores);
+  if (blind) y = c.op("where", {blind, c.scalar(y->type(), 0), y});
+  if (blind && c.wants(3)) scores.masked = c.op("broadcast_add", {scores.capped, mask});
+  c.out(0, c.in(0)->rank() == 3 ? joined(c, y) : y);
+  if (c.wants(3)) c.out(3, shown(c, scores, blind));
 }
 
 void convertAttention(Conversion &c) {
@@ -143,20 +156,18 @@ void convertAttention(Conversion &c) {
   c.out(1, h.k), c.out(2, h.v);
   if (h.k->dim(1) < 1 || h.q->dim(1) % h.k->dim(1))
     c.invalid(std::to_string(h.q->dim(1)) + " heads of queries and " + std::to_string(h.k->dim(1)) + " of keys");
-  const int64_t group = h.q->dim(1) / h.k->dim(1);
-  h.k = repeated(c, h.k, group), h.v = repeated(c, h.v, group);
   h.scale = c.f("scale", 1 / std::sqrt(static_cast<double>(h.q->dim(3)))), h.softcap = c.f("softcap", 0);
-  if (c.hasAttr("softmax_precision")) h.precision = c.elementTypeOf(c.i("softmax_precision", 1));
-  const Term mask = h.mask = maskOf(c, h, past);
-  // A query without a key gives 0. Its row of the mask goes, so that neither it nor a gradient becomes NaN.
-  const Term blind = mask ? blindRows(c, mask) : nullptr;
-  if (blind) h.mask = c.op("where", {blind, c.scalar(mask->type(), 0), mask});
-  Scores scores;
-  Term y = attended(c, h, &scores);
-  if (blind) y = c.op("where", {blind, c.scalar(y->type(), 0), y});
-  if (blind && c.wants(3)) scores.masked = c.op("broadcast_add", {scores.capped, mask});
+  const DataType type = h.q->type(), precision = c.hasAttr("softmax_precision")
+                                                     ? c.elementTypeOf(c.i("softmax_precision", 1))
+                                                     : kInvalidDataType;
+  const Places places = placesOf(c, h, past);
+  h.mask = c.has(3) ? givenMask(c, places.keys, type) : nullptr;
+  const bool isOwnPrecision = precision == kInvalidDataType || precision == (type == kDouble ? kDouble : kFloat);
+  if (c.wants(3) || !isOwnPrecision) return convertByStep(c, h, places, precision);
+  h.isCausal = places.isCausal, h.left = places.left, h.right = places.right;
+  h.offset = c.has(4) && places.queries + past == places.keys ? kAtEnd : past, h.lengths = places.lengths;
+  const Term y = attended(c, h);
   c.out(0, isFlat ? joined(c, y) : y);
-  if (c.wants(3)) c.out(3, shown(c, scores, blind));
 }
 
 void convertRotary(Conversion &c) {
@@ -202,7 +213,8 @@ void convertTensorScatter(Conversion &c) {
 } // namespace
 
 void addAttention(ConverterTable *t) {
-  t->add("Attention", convertAttention, "batch_matmul, softmax, where", "masks of over 16,777,216 places");
+  t->add("Attention", convertAttention, "scaled_dot_product_attention; batch_matmul, softmax",
+         "with the scores as an output masks of over 16,777,216 places");
   t->add("RotaryEmbedding", convertRotary, "broadcast_mul, broadcast_add, slice, cat");
   t->add("TensorScatter", convertTensorScatter, "dim_scatter_update", "caches of over 16,777,216 places");
 }

@@ -51,9 +51,10 @@ double scaleOf(const Conversion &c, const Term &q) {
 
 Term withPast(Conversion &c, const Term &past, const Term &x) { return c.op("cat", {past, x}, {{"axis", int64_t{2}}}); }
 
-void addCausal(Conversion &c, Heads *h, int64_t past) {
-  if (c.flag("unidirectional", false))
-    h->mask = sum(c, h->mask, causalMask(c, h->q->type(), h->q->dim(2), h->k->dim(2), past));
+/// The queries stand behind `past` keys.
+void addCausal(const Conversion &c, Heads *h, bool hasPast, int64_t past) {
+  h->isCausal = c.flag("unidirectional", false);
+  h->offset = hasPast && h->q->dim(2) + past == h->k->dim(2) ? kAtEnd : past;
 }
 
 /// input [batch, length, width], weights [width, hidden of q, k, v]; bias, mask, past [2, batch, heads, length, size],
@@ -86,7 +87,7 @@ void convertAttention(Conversion &c) {
   h.scale = scaleOf(c, h.q);
   if (c.has(3)) h.mask = keyMask(c, 3, h.q, h.k);
   h.mask = sum(c, h.mask, c.maybe(5));
-  addCausal(c, &h, past);
+  addCausal(c, &h, c.has(4), past);
   c.out(0, joined(c, attended(c, h)));
 }
 
@@ -125,13 +126,14 @@ void convertMultiHead(Conversion &c) {
   h.scale = scaleOf(c, h.q);
   if (c.has(4)) h.mask = keyMask(c, 4, h.q, h.k);
   h.mask = sum(c, h.mask, c.maybe(5));
-  addCausal(c, &h, past);
+  addCausal(c, &h, c.has(6), past);
   c.out(0, joined(c, attended(c, h)));
 }
 
 /// How the queries of GroupQueryAttention stand among the keys. `before` [batch]: the keys before the first query.
 struct Places {
   int64_t batch, queries, past, keys; // past: places of the given keys; keys: of all
+  bool isPrompt;                      // none before, in any sequence
   Term before;
 };
 
@@ -155,16 +157,13 @@ Term present(Conversion &c, const Places &p, const Term &past, const Term &fresh
 }
 
 /// Query i sees the places up to its own, and of those the last `window`, where there is one.
-Term placesSeen(Conversion &c, const Places &p, DataType type, int64_t window) {
-  const Term own = c.op("broadcast_add",
-                        {c.reshape(p.before, {p.batch, 1, 1, 1}), count(c, p.queries, Shape({1, 1, p.queries, 1}))});
-  const Term place = count(c, p.keys, Shape({1, 1, 1, p.keys}));
-  Term seen = c.op("broadcast_less_equal", {place, own});
-  if (window > 0) {
-    const Term first = c.op("broadcast_sub", {own, c.scalar(kInt64, window)});
-    seen = c.op("broadcast_logical_and", {seen, c.op("broadcast_greater", {place, first})});
-  }
-  return unseen(c, seen, type, -INFINITY);
+void addPlaces(Conversion &c, const Places &p, int64_t window, Heads *h) {
+  h->isCausal = true;
+  if (window > 0) h->left = window - 1;
+  if (p.isPrompt)
+    h->offset = 0;
+  else
+    h->lengths = c.op("broadcast_add", {p.before, c.scalar(kInt64, static_cast<double>(p.queries))});
 }
 
 constexpr int64_t kMostPlaces = 1 << 24;
@@ -222,7 +221,7 @@ Term keysBefore(Conversion &c, const Places &p, int64_t total) {
     c.invalid(c.inputText(5) + " is " + c.in(5)->desc.toString() + ", and must have the last key of each of " +
               std::to_string(p.batch) + " sequences");
   const Term last = c.reshape(c.in(5), {p.batch});
-  if (p.queries == total && p.queries > 1) {
+  if (p.isPrompt) {
     const Term none = c.expand(c.scalar(kInt64, 0), Shape({total}));
     return c.rows(none, last, 5);
   }
@@ -249,7 +248,7 @@ void convertGroupQuery(Conversion &c) {
   const int64_t total = totalOf(c, h.q->dim(2));
   checkGroups(c, h, total);
   const int64_t past = c.has(3) ? c.in(3)->dim(2) : 0;
-  Places p{h.q->dim(0), h.q->dim(2), past, std::max(past, total), nullptr};
+  Places p{h.q->dim(0), h.q->dim(2), past, std::max(past, total), h.q->dim(2) == total && total > 1, nullptr};
   if (h.k->dim(2) != p.queries)
     c.unsupported(std::to_string(p.queries) + " queries and " + std::to_string(h.k->dim(2)) + " new keys");
   p.before = keysBefore(c, p, total);
@@ -264,9 +263,9 @@ void convertGroupQuery(Conversion &c) {
   }
   h.k = present(c, p, c.maybe(3), h.k), h.v = present(c, p, c.maybe(4), h.v);
   c.out(1, h.k), c.out(2, h.v);
-  h.k = repeated(c, h.k, heads / keyHeads), h.v = repeated(c, h.v, heads / keyHeads);
   h.scale = scaleOf(c, h.q), h.softcap = c.f("softcap", 0);
-  h.mask = sum(c, placesSeen(c, p, h.q->type(), c.i("local_window_size", -1)), c.maybe(10));
+  h.mask = c.maybe(10);
+  addPlaces(c, p, c.i("local_window_size", -1), &h);
   c.out(0, joined(c, attended(c, h)));
 }
 
@@ -290,13 +289,13 @@ void convertRotary(Conversion &c) {
 } // namespace
 
 void addOrtAttention(ConverterTable *t) {
-  t->add("Attention", convertAttention, "matmul, batch_matmul, softmax",
+  t->add("Attention", convertAttention, "matmul, scaled_dot_product_attention",
          "masks of 4 axes, of [2 * batch] and [3 * batch + 2], shared buffers, do_rotary", kDomain);
-  t->add("GroupQueryAttention", convertGroupQuery, "batch_matmul, softmax, dim_gather",
+  t->add("GroupQueryAttention", convertGroupQuery, "scaled_dot_product_attention, dim_gather",
          "total_sequence_length that is not known or over 16,777,216, sinks, norms of queries and keys, causal=0, "
          "sliding_window_cache, quantised keys and values",
          kDomain);
-  t->add("MultiHeadAttention", convertMultiHead, "batch_matmul, softmax",
+  t->add("MultiHeadAttention", convertMultiHead, "scaled_dot_product_attention",
          "keys and values in one tensor, masks of [3 * batch + 2], shared buffers", kDomain);
   t->add("RotaryEmbedding", convertRotary, "broadcast_mul, broadcast_add, slice, cat", "", kDomain);
 }

@@ -25,33 +25,45 @@ Term repeated(Conversion &c, const Term &x, int64_t times) {
                    {x->dim(0), x->dim(1) * times, x->dim(2), x->dim(3)});
 }
 
-Term causalMask(const Conversion &c, DataType type, int64_t queries, int64_t keys, int64_t past) {
-  if (queries > (1 << 24) / std::max<int64_t>(keys, 1))
-    c.unsupported("a causal mask of " + std::to_string(queries) + " x " + std::to_string(keys));
-  std::vector<double> cells;
-  for (int64_t q = 0; q < queries; ++q)
-    for (int64_t k = 0; k < keys; ++k) cells.push_back(k > q + past ? -INFINITY : 0);
-  return c.constant(type, Shape({queries, keys}), cells);
-}
-
 Term additive(Conversion &c, const Term &mask, DataType type) {
   if (mask->type() != kBool) return c.cast(mask, type);
   return c.op("where", {mask, c.scalar(type, 0), c.scalar(type, -INFINITY)});
 }
 
-Term attended(Conversion &c, const Heads &h, Scores *scores) {
-  Term s = c.op("batch_matmul", {c.scaled(h.q, h.scale), c.transpose(h.k, {0, 1, 3, 2})});
-  const Term plain = s;
+namespace {
+
+void check(const Conversion &c, const Heads &h) {
   if (!(h.softcap >= 0))
     c.invalid("attribute 'softcap' is " + std::to_string(h.softcap) + ", and must be 0 (none) or positive");
-  if (h.softcap > 0) s = c.scaled(c.op("tanh", {c.scaled(s, 1 / h.softcap)}), h.softcap);
-  const Term capped = s;
-  if (h.mask && broadcastShape(c, {s->shape(), h.mask->shape()}) != s->shape())
-    c.invalid("a mask of " + h.mask->shape().ToString() + " for " + s->shape().ToString() + " scores");
-  if (h.mask) s = c.op("broadcast_add", {s, h.mask});
+  if (!h.mask) return;
+  const Shape scores({h.q->dim(0), h.q->dim(1), h.q->dim(2), h.k->dim(2)});
+  if (broadcastShape(c, {scores, h.mask->shape()}) != scores)
+    c.invalid("a mask of " + h.mask->shape().ToString() + " for " + scores.ToString() + " scores");
+}
+
+} // namespace
+
+Term attended(Conversion &c, const Heads &h) {
+  check(c, h);
+  Attrs attrs{{"scale", h.scale}};
+  if (h.softcap > 0) attrs["softcap"] = h.softcap;
+  if (h.isCausal) attrs["causal"] = true;
+  if (h.left >= 0) attrs["window_left"] = h.left;
+  if (h.right >= 0) attrs["window_right"] = h.right;
+  if (h.offset != 0 && (h.isCausal || h.left >= 0 || h.right >= 0)) attrs["offset"] = h.offset;
+  return c.op("scaled_dot_product_attention", {h.q, h.k, h.v, h.mask, h.lengths}, attrs);
+}
+
+Term composed(Conversion &c, Heads h, DataType precision, Scores *scores) {
+  check(c, h);
+  const int64_t group = h.q->dim(1) / h.k->dim(1);
+  h.k = repeated(c, h.k, group), h.v = repeated(c, h.v, group);
+  const Term plain = c.op("batch_matmul", {c.scaled(h.q, h.scale), c.transpose(h.k, {0, 1, 3, 2})});
+  const Term capped = h.softcap > 0 ? c.scaled(c.op("tanh", {c.scaled(plain, 1 / h.softcap)}), h.softcap) : plain;
+  const Term masked = h.mask ? c.op("broadcast_add", {capped, h.mask}) : capped;
   const Term shares =
-      c.cast(c.op("softmax", {h.precision == kInvalidDataType ? s : c.cast(s, h.precision)}), s->type());
-  if (scores) *scores = {plain, capped, s, shares};
+      c.cast(c.op("softmax", {precision == kInvalidDataType ? masked : c.cast(masked, precision)}), masked->type());
+  *scores = {plain, capped, masked, shares};
   return c.op("batch_matmul", {shares, h.v});
 }
 

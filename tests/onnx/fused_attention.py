@@ -1,0 +1,182 @@
+# Attention of ONNX models as one op: that it is one and copies no keys, its numbers against numpy and ONNX Runtime beyond the sizes of a
+# block, its gradients against those of the steps, a past in a range of sizes.
+# SPDX-License-Identifier: Apache-2.0
+import os
+import re
+import sys
+import unittest
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import later_ops  # noqa: E402
+import measured  # noqa: E402
+import messages as m  # noqa: E402
+from later_ops import F32, INVALID, MICROSOFT, OPC, attention, i64, uniform  # noqa: E402
+
+FUSED = "scaled_dot_product_attention"
+
+
+def i32(*values):
+    return np.array(values, np.int32)
+
+
+def flat(x):
+    """[batch, heads, length, size] as [batch, length, heads * size]."""
+    return np.ascontiguousarray(x.swapaxes(1, 2)).reshape(x.shape[0], x.shape[2], -1)
+
+
+class Case(later_ops.Case):
+    def tool(self, *command):
+        done, *_ = measured.run([OPC, *command], self.dir)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def ops(self):
+        """The types of the model's ops."""
+        return re.findall(r'opc.user_op "(\w+)"', self.tool("compile", "model.onnx", "--to", "import").stdout)
+
+    def is_one_op(self, *node, **more):
+        self.write(*node, **more)
+        ops = self.ops()
+        self.assertEqual(ops.count(FUSED), 1, ops)
+        self.assertFalse({"batch_matmul", "softmax", "tanh"} & set(ops), ops)
+        return ops
+
+
+class OneOp(Case):
+    def test_attention(self):
+        q, k, v = uniform(2, 4, 3, 8), uniform(2, 2, 6, 8), uniform(2, 2, 6, 5)
+        mask, past = np.ones((3, 6), bool), [uniform(2, 2, 4, 8), uniform(2, 2, 4, 5)]
+        self.assertEqual(self.is_one_op("Attention", [q, k, v], is_causal=1, softcap=2.0, scale=0.3), [FUSED])  # no keys are copied
+        self.is_one_op("Attention", [q, k, v, mask], softmax_precision=1)
+        self.is_one_op("Attention", [q, k, v, None, *past], outputs=3, is_causal=1)
+        self.is_one_op("Attention", [q, k, v, None, None, None, i64(2, 5)], is_causal=1)
+        self.is_one_op("Attention", [q, k, v], opset=25, left_window_size=2, right_window_size=1)
+
+    def test_contributed(self):
+        q, k = uniform(2, 3, 32), uniform(2, 3, 16)
+        self.is_one_op("MultiHeadAttention", [q, q, q], domain=MICROSOFT, num_heads=4, unidirectional=1)
+        self.is_one_op("Attention", [q, uniform(32, 96), uniform(96), i32(2, 3)], domain=MICROSOFT, num_heads=4)
+        self.is_one_op("GroupQueryAttention", [q, k, k, None, None, i32(2, 2), np.array(3, np.int32)], constants=(6,), domain=MICROSOFT,
+                       num_heads=4, kv_num_heads=2, softcap=3.0, local_window_size=2)
+
+    def test_what_stays_in_steps(self):
+        """Scores that are looked at, and a softmax of more bits than the op's."""
+        q = uniform(1, 2, 3, 4)
+        for more in ({"outputs": (0, 3)}, {"softmax_precision": 11}):
+            self.write("Attention", [q, q, q], **more)
+            ops = self.ops()
+            self.assertIn("softmax", ops)
+            self.assertNotIn(FUSED, ops)
+
+    def test_no_mask_is_made(self):
+        """A causal mask of these places would have 2^28 elements."""
+        q, k = uniform(1, 1, 2**14, 1), uniform(1, 1, 2**14, 1)
+        self.write("Attention", [q, k, k], is_causal=1)
+        self.assertEqual(self.ops(), [FUSED])
+
+    def test_what_does_not_fit(self):
+        q, k = uniform(1, 4, 3, 8), uniform(1, 2, 6, 8)
+        self.refused(INVALID, "4 heads of queries and 3 of keys", "Attention", [q, uniform(1, 3, 6, 8), uniform(1, 3, 6, 8)])
+        self.refused(INVALID, "a divisor of the queries'", "Attention", [q, k, uniform(1, 4, 6, 8)])
+        self.refused(INVALID, "value is f32[1,2,5,8]", "Attention", [q, k, uniform(1, 2, 5, 8)])
+        self.refused(INVALID, "key is f32[1,2,6,7]", "Attention", [q, uniform(1, 2, 6, 7), k])
+        self.refused(INVALID, "shapes do not broadcast: (1,4,3,6) and (4,6)", "Attention", [q, k, k, uniform(4, 6)])
+        self.refused(INVALID, "a mask of (2,4,3,6) for (1,4,3,6) scores", "Attention", [q, k, k, uniform(2, 4, 3, 6)])
+
+
+class Numbers(Case):
+    """Sizes of several blocks of queries, heads that share keys in one product and in several."""
+
+    def test_attention(self):
+        for heads, shared, queries, keys in ((6, 2, 230, 300), (4, 1, 3, 700), (8, 4, 1, 65)):
+            q, k, v = uniform(2, heads, queries, 16) * 3, uniform(2, shared, keys, 16) * 3, uniform(2, shared, keys, 8)
+            mask = later_ops.RANDOM.integers(0, 4, (2, 1, queries, keys)) > 0
+            for facts in ({}, {"causal": 1}, {"softcap": 0.8}, {"mask": mask}, {"mask": uniform(heads, queries, keys) * 2, "causal": 1, "softcap": 3.0}):
+                with self.subTest(heads=heads, queries=queries, facts=list(facts)):
+                    want, _ = attention(q, k, v, **facts)
+                    given = [q, k, v] + ([facts["mask"]] if "mask" in facts else [])
+                    node = {"is_causal": facts.get("causal", 0), "softcap": facts.get("softcap", 0.0)}
+                    self.close(self.judged("Attention", given, **node)["o0"], want)
+
+    def test_past(self):
+        past = [uniform(2, 2, 150, 16), uniform(2, 2, 150, 8)]
+        for queries in (1, 4, 200):
+            q, k, v = uniform(2, 4, queries, 16), uniform(2, 2, queries, 16), uniform(2, 2, queries, 8)
+            want, _ = attention(q, np.concatenate([past[0], k], 2), np.concatenate([past[1], v], 2), causal=1, past=150)
+            self.close(self.judged("Attention", [q, k, v, None, *past], outputs=3, is_causal=1)["o0"], want)
+        # More new keys than queries: these stand behind the past, and not at the end.
+        q, k, v = uniform(2, 4, 3, 16), uniform(2, 2, 5, 16), uniform(2, 2, 5, 8)
+        want, _ = attention(q, np.concatenate([past[0], k], 2), np.concatenate([past[1], v], 2), causal=1, past=150)
+        self.close(self.judged("Attention", [q, k, v, None, *past], outputs=3, is_causal=1)["o0"], want)
+
+    def test_sixteen_bits(self):
+        q, k, v = (uniform(*s).astype(np.float16) for s in ((2, 4, 40, 16), (2, 2, 60, 16), (2, 2, 60, 8)))
+        want, _ = attention(q, k, v, causal=1)
+        np.testing.assert_allclose(self.ran("Attention", [q, k, v], is_causal=1)["o0"].astype(F32), want, rtol=2e-3, atol=2e-3)
+
+    def test_groups(self):
+        """A prompt, and tokens behind sequences of different lengths in a buffer: windows, caps, what is added."""
+        form = {"domain": MICROSOFT, "opset": 17, "num_heads": 6, "kv_num_heads": 2, "constants": (6,), "outputs": 3}
+        for window, cap in ((-1, 0.0), (40, 0.0), (-1, 5.0), (40, 5.0)):
+            facts = {"left": window - 1 if window > 0 else -1, "softcap": cap, "causal": 1}
+            node = {**form, "local_window_size": window, "softcap": cap}
+            q, k, v = uniform(2, 6, 150, 16) * 3, uniform(2, 2, 150, 16) * 3, uniform(2, 2, 150, 16)
+            want, _ = attention(q, k, v, **facts)
+            given = [flat(q), flat(k), flat(v), None, None, i32(149, 149), np.array(150, np.int32)]
+            self.close(self.judged("GroupQueryAttention", given, **node)["o0"], flat(want))
+            q, k, v = uniform(2, 6, 1, 16) * 3, uniform(2, 2, 1, 16) * 3, uniform(2, 2, 1, 16)
+            past, last = [uniform(2, 2, 200, 16) * 3, uniform(2, 2, 200, 16)], (180, 63)
+            both = [p.copy() for p in past]
+            for b, at in enumerate(last):
+                both[0][b, :, at], both[1][b, :, at] = k[b, :, 0], v[b, :, 0]
+            want, _ = attention(q, *both, lengths=[at + 1 for at in last], **facts)
+            given = [flat(q), flat(k), flat(v), *past, i32(*last), np.array(181, np.int32)]
+            self.close(self.judged("GroupQueryAttention", given, **node)["o0"], flat(want))
+
+
+class Gradients(Case):
+    def gradients(self, given, **more):
+        inputs = self.write("Attention", given, **more)
+        wrt = [n for n, a in inputs.items() if a.dtype == F32]
+        self.tool("grad", "model.onnx", "--loss", "o0", *[part for n in wrt for part in ("--wrt", n)], "-o", "g.pbtxt")
+        self.tool("run", "g.pbtxt", "--inputs", "in.npz", "--outputs", "out.npz")
+        made = np.load(os.path.join(self.dir, "out.npz"))
+        return {n: made[n + ".grad"] for n in wrt}
+
+    def test_as_the_steps(self):
+        """With its scores as an output a node is computed by step, here with a mask of what is seen."""
+        q, k, v, mask = uniform(2, 4, 5, 8), uniform(2, 2, 6, 8), uniform(2, 2, 6, 3), uniform(4, 5, 6)
+        ahead = np.arange(6) - np.arange(5)[:, None]
+        for given, more, seen in (([q, k, v, mask], {}, mask), ([q, k, v], {"is_causal": 1}, ahead <= 0),
+                                  ([q, k, v, None, None, None, i64(4, 4)], {"constants": (6,)}, np.broadcast_to(np.arange(6) < 4, (5, 6))),
+                                  ([q, k, v], {"opset": 25, "left_window_size": 2, "right_window_size": 1}, (ahead >= -2) & (ahead <= 1))):
+            with self.subTest(more=more):
+                got, want = self.gradients(given, softcap=0.7, **more), self.gradients([q, k, v, seen], softcap=0.7, outputs=(0, 3))
+                self.assertEqual(list(got), list(want))
+                for name, gradient in want.items():
+                    self.close(got[name], gradient)
+
+
+class Ranges(Case):
+    def test_a_past_that_grows(self):
+        """One plan for every length of the past: where queries stand is not a number of it."""
+        sizes = (2, "past", 8), (2, "past", 3)
+        inputs = [m.value("q", (1, 4, 1, 8)), m.value("k", (1, 2, 1, 8)), m.value("v", (1, 2, 1, 3)),
+                  *[m.value(n, (1, *s)) for n, s in zip(("pk", "pv"), sizes)]]
+        node = m.node("Attention", ["q", "k", "v", "", "pk", "pv"], ["y", "keys", "values"], "N", is_causal=1)
+        with open(os.path.join(self.dir, "model.onnx"), "wb") as f:
+            f.write(m.model(m.graph([node], inputs, [m.value(n) for n in ("y", "keys", "values")]), opset=24))
+        self.tool("compile", "model.onnx", "--shape", "pk=1,2,past:1..9,8", "--shape", "pv=1,2,past:1..9,3", "-o", "m.plan")
+        for past in (1, 4, 9):
+            given = {"q": uniform(1, 4, 1, 8), "k": uniform(1, 2, 1, 8), "v": uniform(1, 2, 1, 3), "pk": uniform(1, 2, past, 8), "pv": uniform(1, 2, past, 3)}
+            np.savez(os.path.join(self.dir, "in.npz"), **given)
+            self.tool("run", "m.plan", "--inputs", "in.npz", "--outputs", "out.npz")
+            keys, values = np.concatenate([given["pk"], given["k"]], 2), np.concatenate([given["pv"], given["v"]], 2)
+            want, _ = attention(given["q"], keys, values, causal=1, past=past)
+            self.close(np.load(os.path.join(self.dir, "out.npz"))["y"], want)
+
+
+if __name__ == "__main__":
+    unittest.main()
