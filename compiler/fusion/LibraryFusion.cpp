@@ -22,6 +22,7 @@ bool trains(ModuleOp module) {
 }
 
 #define GEN_PASS_DEF_FUSECONVOLUTIONS
+#define GEN_PASS_DEF_FUSEATTENTION
 #define GEN_PASS_DEF_KEEPCHANNELSLAST
 #define GEN_PASS_DEF_FORMREGIONS
 #include "Passes.h.inc"
@@ -33,6 +34,12 @@ struct FuseConvolutionsPass : impl::FuseConvolutionsBase<FuseConvolutionsPass> {
     if (trains(getOperation())) return;
     fuseConvolutions(getOperation());
     fuseIntegers(getOperation());
+  }
+};
+
+struct FuseAttentionPass : impl::FuseAttentionBase<FuseAttentionPass> {
+  void runOnOperation() override {
+    if (!trains(getOperation())) fuseAttention(getOperation(), registryOf(&getContext()));
   }
 };
 

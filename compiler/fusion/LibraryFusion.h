@@ -7,6 +7,8 @@
 
 namespace opc {
 
+class Registry;
+
 /// A graph that trains. Where it updates variables, kernels find their weights changed at every step; where it has
 /// backward ops, those read the tensors in between, in the layout that they were written in.
 bool trains(mlir::ModuleOp module);
@@ -15,6 +17,9 @@ void fuseConvolutions(mlir::ModuleOp module);
 /// integer_conv2d and integer_matmul, maximum with 0, requantize or dequantize_linear -> fused_integer_conv2d,
 /// fused_integer_matmul.
 void fuseIntegers(mlir::ModuleOp module);
+/// batch_matmul of queries and keys, a factor, a mask, softmax, batch_matmul with values ->
+/// scaled_dot_product_attention (f32), where there are many scores.
+void fuseAttention(mlir::ModuleOp module, const Registry &registry);
 /// fused_conv2d, fused_integer_conv2d, pooling and elementwise ops between them work on channels_last images;
 /// transposes stand where other ops begin.
 void keepChannelsLast(mlir::ModuleOp module);

@@ -209,6 +209,17 @@ def FuseConvolutions : GraphPass<"opc-fuse-convolutions"> {
   }];
 }
 
+def FuseAttention : GraphPass<"opc-fuse-attention"> {
+  let summary = "Two products and the softmax between them become scaled_dot_product_attention";
+  let description = [{
+    Takes a product of queries and keys, a factor, a mask that is added or chooses, a softmax and a product with values,
+    of f32, where that is faster: with 256 x 256 scores of a head or more, 128 x 128 if they are causal, or for up to 16
+    queries of 128 keys that were transposed for the product. A constant mask of what is behind each query becomes
+    causality, whose scores are not computed. A tensor that anybody else reads, or that is an output, stays, and so do the ops
+    that make it. Does nothing to a graph that trains.
+  }];
+}
+
 def KeepChannelsLast : GraphPass<"opc-channels-last"> {
   let summary = "Images between fused convolutions stay in channels_last";
   let description = [{

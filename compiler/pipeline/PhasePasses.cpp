@@ -60,6 +60,8 @@ void populatePhase(Phase phase, OpPassManager &passes, const CompileOptions &opt
     }
     if (!options.fuse) return;
     passes.addPass(createFuseConvolutions());
+    // Which ops there are follows from their sizes; of ranks that share heads each has its own.
+    if (options.regions && isFixed && !options.mesh) passes.addPass(createFuseAttention());
     // Whoever looks at every tensor expects the graph's layouts.
     if (options.regions) passes.addPass(createKeepChannelsLast());
     if (options.regions && isFixed && !options.mesh)

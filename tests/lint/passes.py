@@ -38,6 +38,7 @@ NEVER_FAIL = {
     "opc-split-ranks",
     "opc-fuse-convolutions",
     "opc-channels-last",
+    "opc-fuse-attention",
 }
 
 

@@ -1,5 +1,5 @@
 # Attention of ONNX models as one op: that it is one and copies no keys, its numbers against numpy and ONNX Runtime beyond the sizes of a
-# block, its gradients against those of the steps, a past in a range of sizes.
+# block, its gradients against those of the steps, a past in a range of sizes; and the steps that PyTorch exports, which become it.
 # SPDX-License-Identifier: Apache-2.0
 import os
 import re
@@ -176,6 +176,75 @@ class Ranges(Case):
             keys, values = np.concatenate([given["pk"], given["k"]], 2), np.concatenate([given["pv"], given["v"]], 2)
             want, _ = attention(given["q"], keys, values, causal=1, past=past)
             self.close(np.load(os.path.join(self.dir, "out.npz"))["y"], want)
+
+
+class Steps(Case):
+    """The ops that PyTorch exports become one when the graph is compiled, and are left alone with --no-fuse."""
+
+    def model(self, keys, queries, middle, inputs=(), initializers=()):
+        """q k^T, the nodes of `middle` from s to t, softmax, v; keys come as [batch, length, heads, size]."""
+        known = [m.node("Constant", [], ["root"], value=np.array(4, F32)), m.node("Constant", [], ["low"], value=np.array(np.finfo(F32).min, F32))]
+        values = [m.value("q", (1, 3, queries, 16)), m.value("k", (1, keys, 3, 16)), m.value("v", (1, 3, keys, 8)), *inputs]
+        nodes = [*known, m.node("Transpose", ["k"], ["kt"], perm=[0, 2, 3, 1]), m.node("MatMul", ["q", "kt"], ["s"]), *middle,
+                 m.node("Softmax", ["t"], ["p"], axis=-1), m.node("MatMul", ["p", "v"], ["y"])]
+        with open(os.path.join(self.dir, "model.onnx"), "wb") as f:
+            f.write(m.model(m.graph(nodes, values, [m.value("y")], list(initializers)), opset=17))
+
+    def fused(self):
+        return re.findall(r'opc.user_op "(\w+)"', self.tool("compile", "model.onnx", "--to", "fuse").stdout).count(FUSED)
+
+    def check(self, keys, queries, want, **more):
+        """`want` makes the scores out of the products; with and without fusion."""
+        given = {"q": uniform(1, 3, queries, 16) * 3, "k": uniform(1, keys, 3, 16) * 3, "v": uniform(1, 3, keys, 8), **more}
+        np.savez(os.path.join(self.dir, "in.npz"), **given)
+        scores = want(given["q"].astype(np.float64) @ given["k"].astype(np.float64).transpose(0, 2, 3, 1))
+        for flags in ([], ["--no-fuse"]):
+            self.tool("run", "model.onnx", "--inputs", "in.npz", "--outputs", "out.npz", *flags)
+            self.close(np.load(os.path.join(self.dir, "out.npz"))["y"], later_ops.softmax(scores) @ given["v"])
+
+    def test_added(self):
+        self.model(300, 260, [m.node("Div", ["s", "root"], ["d"]), m.node("Add", ["d", "mask"], ["t"])], [m.value("mask", (1, 1, 1, 300))])
+        self.assertEqual(self.fused(), 1)
+        mask = np.where(np.arange(300) < 190, 0, np.finfo(F32).min).astype(F32)[None, None, None]
+        self.check(300, 260, lambda s: s / 4 + mask, mask=mask)
+
+    def test_causal(self):
+        """A constant choice, behind keys of a past."""
+        seen = np.arange(200) <= np.arange(150)[:, None] + 50
+        self.model(200, 150, [m.node("Constant", [], ["seen"], value=seen), m.node("Mul", ["s", "by"], ["d"]), m.node("Where", ["seen", "d", "low"], ["t"])],
+                   [], [m.tensor("by", np.array(0.25, F32))])  # the factor is a weight
+        self.assertEqual(self.fused(), 1)
+        self.check(200, 150, lambda s: np.where(seen, s / 4, -np.inf))
+        self.assertIn("causal = true, offset = 50", self.tool("compile", "model.onnx", "--to", "fuse").stdout)
+
+    def test_queries_that_see_nothing(self):
+        """Of a lowest number that is chosen they get the average of all values, and keep it."""
+        self.model(300, 260, [m.node("Where", ["seen", "s", "low"], ["t"])], [m.value("seen", (260, 300), m.ELEMENT[np.dtype(bool)])])
+        self.assertEqual(self.fused(), 1)
+        seen = later_ops.RANDOM.integers(0, 2, (260, 300)).astype(bool)
+        seen[7] = False
+        self.check(300, 260, lambda s: np.where(seen, s, np.finfo(F32).min), seen=seen)
+
+    def test_what_is_left_alone(self):
+        """Few scores, a number that is no mask, a factor behind the mask, and a graph with gradients."""
+        mask = m.value("mask", (300,))
+        plain = [m.node("Div", ["s", "root"], ["t"])]
+        self.model(300, 260, plain)
+        self.assertEqual(self.fused(), 1)
+        self.tool("grad", "model.onnx", "--loss", "y", "--wrt", "q", "-o", "g.pbtxt")
+        self.assertNotIn(FUSED, self.tool("compile", "g.pbtxt", "--to", "fuse").stdout)
+        self.model(120, 120, plain)
+        self.assertEqual(self.fused(), 0)
+        self.model(300, 260, [m.node("Add", ["s", "mask"], ["a"]), m.node("Div", ["a", "root"], ["t"])], [mask])
+        self.assertEqual(self.fused(), 0)
+        self.model(300, 260, [m.node("Tanh", ["s"], ["t"])])
+        self.assertEqual(self.fused(), 0)
+
+    def test_a_query(self):
+        """The keys were transposed for it alone."""
+        self.model(500, 1, [m.node("Div", ["s", "root"], ["t"])])
+        self.assertEqual(self.fused(), 1)
+        self.check(500, 1, lambda s: s / 4)
 
 
 if __name__ == "__main__":
