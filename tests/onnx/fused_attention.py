@@ -100,6 +100,14 @@ class Numbers(Case):
                     node = {"is_causal": facts.get("causal", 0), "softcap": facts.get("softcap", 0.0)}
                     self.close(self.judged("Attention", given, **node)["o0"], want)
 
+    def test_lengths(self):
+        """Products are prepared for several numbers of keys: lengths beside and at their edges, and none."""
+        for queries, causal in ((1, 0), (3, 1), (210, 0)):
+            q, k, v = uniform(8, 4, queries, 16), uniform(8, 2, 700, 16), uniform(8, 2, 700, 8)
+            lengths = i64(0, 1, 128, 129, 500, 640, 699, 700)
+            want, _ = attention(q, k, v, lengths=lengths, causal=causal)
+            self.close(self.judged("Attention", [q, k, v, None, None, None, lengths], is_causal=causal)["o0"], want)
+
     def test_past(self):
         past = [uniform(2, 2, 150, 16), uniform(2, 2, 150, 8)]
         for queries in (1, 4, 200):

@@ -19,14 +19,17 @@ public:
   std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
     const Attention<T> a(ctx, staged);
     T *out = staged.out("out"), *logSum = staged.out("log_sum");
-    auto blocks = a.blocks([&](QueryBlock b) {
-      return Block{b, a.scoreProduct(b),
-                   a.product({b.rows, a.dv, b.keys, false, false, 1, false}, b.rows * b.keys, a.m * a.dv, a.n * a.dv)};
-    });
-    return bindTask([=, blocks = std::move(blocks), buffer = a.scores()](DeviceCtx *dev) {
+    std::vector<std::vector<Block>> steps;
+    for (int64_t step = 0; step < a.steps(); ++step)
+      steps.push_back(a.blocks(a.keysOfStep(step), [&](QueryBlock b) {
+        return Block{
+            b, a.scoreProduct(b),
+            a.product({b.rows, a.dv, b.keys, false, false, 1, false}, b.rows * b.keys, a.m * a.dv, a.n * a.dv)};
+      }));
+    return bindTask([=, steps = std::move(steps), buffer = a.scores()](DeviceCtx *dev) {
       T *scores = buffer.get();
       for (int64_t h0 = 0; h0 < a.heads; h0 += a.group())
-        for (const Block &b : blocks) {
+        for (const Block &b : steps[static_cast<size_t>(a.stepOf(h0))]) {
           b.scores.run(dev, a.query + a.queryAt(h0, b), a.key + a.keyAt(h0, b), scores);
           a.soften(dev, h0, b, scores, logSum);
           b.values.run(dev, scores, a.value + a.valueAt(h0, b), out + a.outAt(h0, b));

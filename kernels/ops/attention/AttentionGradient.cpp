@@ -43,7 +43,7 @@ public:
             *dlogSum = staged.in("dlog_sum");
     T *dquery = staged.out("dquery"), *dkey = staged.out("dkey"), *dvalue = staged.out("dvalue"),
       *dscores = staged.out("dscores");
-    auto blocks = a.blocks([&](QueryBlock b) {
+    auto blocks = a.blocks(a.m, [&](QueryBlock b) {
       const int64_t many = b.rows, keys = b.keys, block = many * keys;
       const int64_t q = a.n * a.d, k = a.m * a.d, v = a.m * a.dv, o = a.n * a.dv;
       return Block{b, a.scoreProduct(b),

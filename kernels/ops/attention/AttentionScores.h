@@ -85,15 +85,26 @@ public:
 
   /// Memory for the scores of a block.
   cpu::Scratch<T> scores() const { return cpu::Scratch<T>(group() * rows() * m); }
-  /// make(block) for each block of queries.
-  template <class Make> auto blocks(Make make) const {
+  /// make(block) for each block of queries, with the first `most` keys.
+  template <class Make> auto blocks(int64_t most, Make make) const {
     std::vector<decltype(make(QueryBlock()))> all;
     for (int64_t i = 0; i < n; i += rows()) {
       const int64_t many = std::min(rows(), n - i);
-      const KeyRange seen = hasLengths() ? KeyRange{0, m} : keysSeen(*this, offset, m, i, many);
+      const KeyRange seen = hasLengths() ? KeyRange{0, most} : keysSeen(*this, offset, m, i, many);
       all.push_back(make(QueryBlock{i, many, seen.begin, seen.count()}));
     }
     return all;
+  }
+  /// Lengths are known in the run: products are prepared for eighths of the keys, and the fewest that have all that
+  /// count are taken. A buffer for long sequences then costs short ones little.
+  int64_t steps() const { return hasLengths() && m >= 256 ? 8 : 1; }
+  int64_t keysOfStep(int64_t step) const { return std::min(m, (m * (step + 1) / steps() + 63) / 64 * 64); }
+  int64_t stepOf(int64_t h0) const {
+    if (steps() == 1) return 0;
+    int64_t longest = 0, step = 0;
+    for (int64_t h = h0; h < h0 + group(); ++h) longest = std::max(longest, lengthOf(h));
+    while (keysOfStep(step) < longest) ++step;
+    return step;
   }
   /// A product for each head of a group, whose matrices are `x`, `y` and `z` elements apart: a is of queries, and so
   /// are c, or with transA b; the third is of keys. Heads that share keys are rows of one product, or a group each.
