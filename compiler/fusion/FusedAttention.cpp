@@ -176,7 +176,8 @@ private:
   /// With few scores the three ops are as fast, since these stay in the cache; but causal ones are computed by half,
   /// and for a few queries to turn the keys costs more than the product.
   bool isWorthIt() const {
-    constexpr int64_t kManyScores = 256 * 256, kManyCausalScores = 128 * 128, kManyKeys = 128, kFewQueries = 16;
+    constexpr int64_t kManyScores = int64_t{256} * 256, kManyCausalScores = int64_t{128} * 128, kManyKeys = 128,
+                      kFewQueries = 16;
     if (n_ * m_ >= (offset_ ? kManyCausalScores : kManyScores)) return true;
     return turned_ && n_ <= kFewQueries && m_ >= kManyKeys;
   }
