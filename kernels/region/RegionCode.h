@@ -82,12 +82,12 @@ struct RegionTraffic {
   std::atomic<bool> isCompiled{false};
 };
 
-/// When a region gets its code: as soon as the loops of its steps have cost about what compiling does. Where those of
+/// When a region gets its code: as soon as its loops have cost as much more than code as compiling does. Where those of
 /// one code move kAtOnce bytes in a run it is compiled when their plan is loaded, else when they have moved kInAll;
 /// what is ready is taken at once.
 class RegionCodeChoice {
 public:
-  static constexpr int64_t kAtOnce = int64_t{32} << 20, kInAll = int64_t{64} << 20;
+  static constexpr int64_t kAtOnce = int64_t{128} << 20, kInAll = int64_t{256} << 20;
 
   /// `compiler`: null for a region that has no code. `waits`: compiled when kInAll have been moved, be it large.
   RegionCodeChoice(const Region &region, std::shared_ptr<RegionCompiler> compiler, bool waits = false);

@@ -71,7 +71,7 @@ class CodeCache(unittest.TestCase):
         self.assertEqual(self.run_graph(what="h.pbtxt")[0], (1, 0))
 
     def test_what_is_on_disk_is_taken_at_once(self):
-        """Without a level asked for, a small region waits until it has moved 64 MiB; not for what needs no compiling."""
+        """Without a level asked for, a small region waits until it has moved 256 MiB; not for what needs no compiling."""
         with open("/proc/cpuinfo", encoding="utf-8") as f:
             best = "v4" if "avx512f" in f.read() else "v3"
         want = self.run_graph(OPC_CODE_LEVEL="")

@@ -314,7 +314,7 @@ class Regions(RegionCase):
         self.assertEqual(self.codegen()["compiled"], 0)
         self.assertEqual(self.codegen(level="none")["compiled"], 0)
         self.assertEqual(self.codegen("--no-codegen", level="v3")["compiled"], 0)
-        many = self.codegen("--repeat", "200")  # of 512 KiB: 64 MiB after 128 runs
+        many = self.codegen("--repeat", "600")  # of 512 KiB: 256 MiB after 512 runs
         self.assertEqual((many["compiled"], many["reused"]), (1, 2))  # the small ones have the same code
         self.assertGreater(many["code_bytes"], 100)
 

@@ -26,14 +26,14 @@ def chain(factor, size, links=4):
 x = np.linspace(-2, 2, 5000, dtype="f4")
 small = chain(0.5, 5000).compile()
 want = small.run(x=x)["y"].tobytes()
-large = np.zeros(1 << 22, "f4")
+large = np.zeros(1 << 24, "f4")
 done = threading.Event()
 
-def compiles():  # code at once: a run would move 32 MiB
+def compiles():  # code at once: a run would move 128 MiB
     factor = 3.0
     while not done.is_set():
         factor += 0.01
-        chain(factor, 1 << 22, 14).compile().run(x=large)
+        chain(factor, 1 << 24, 14).compile().run(x=large)
 
 thread = threading.Thread(target=compiles)
 thread.start()
@@ -42,8 +42,8 @@ children = []
 for _ in range(4):
     time.sleep(0.05)
     child = os.fork()
-    if child == 0:  # 2,000 runs move 80 MB: the region is compiled on the way
-        for _ in range(2000):
+    if child == 0:  # 7,000 runs move 280 MB: the region is compiled on the way
+        for _ in range(7000):
             got = small.run(x=x)["y"]
         os._exit(0 if got.tobytes() == want else 3)
     children.append(child)

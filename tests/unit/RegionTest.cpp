@@ -120,27 +120,27 @@ Region copying(int64_t mib, DataType type) {
 
 TEST_CASE("regions of one code are compiled by what they move together", "[region]") {
   const auto compiler = std::make_shared<CountingCompiler>();
-  const Region eight = copying(8, kFloat), four = copying(4, kFloat), other = copying(8, kDouble);
+  const Region large = copying(32, kFloat), half = copying(16, kFloat), other = copying(32, kDouble);
   {
-    const RegionCodeChoice a(eight, compiler), b(four, compiler), apart(other, compiler);
+    const RegionCodeChoice a(large, compiler), b(half, compiler), apart(other, compiler);
     CHECK(compiler->asked == 0);
-    for (int run = 0; run < 7; ++run) CHECK(a.next() == nullptr); // 56 MiB
+    for (int run = 0; run < 7; ++run) CHECK(a.next() == nullptr); // 224 MiB
     CHECK(b.next() == nullptr);
-    CHECK(b.next() == nullptr); // 64 MiB
+    CHECK(b.next() == nullptr); // 256 MiB
     CHECK(apart.next() == nullptr);
     CHECK(b.next() == compiler->made.get());
     CHECK(a.next() == compiler->made.get());
     CHECK(apart.next() == nullptr);
     CHECK(compiler->asked == 2);
-    const RegionCodeChoice late(four, compiler); // a plan that is loaded after
+    const RegionCodeChoice late(half, compiler); // a plan that is loaded after
     CHECK(late.next() == compiler->made.get());
   }
   compiler->asked = 0;
-  const RegionCodeChoice a(eight, compiler), b(eight, compiler), c(eight, compiler), apart(other, compiler);
+  const RegionCodeChoice a(large, compiler), b(large, compiler), c(large, compiler), apart(other, compiler);
   CHECK(compiler->asked == 0); // what the plans before have moved is gone with them
-  const RegionCodeChoice waiting(eight, compiler, true);
+  const RegionCodeChoice waiting(large, compiler, true);
   CHECK(compiler->asked == 0);
-  const RegionCodeChoice e(eight, compiler); // more than 32 MiB in a run
+  const RegionCodeChoice e(large, compiler); // more than 128 MiB in a run
   CHECK(compiler->asked == 1);
   CHECK(e.next() == compiler->made.get());
   CHECK(a.next() == compiler->made.get());
