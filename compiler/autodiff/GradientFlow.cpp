@@ -20,7 +20,7 @@ namespace {
 
 bool isFloating(Value v) {
   auto tensor = dyn_cast<RankedTensorType>(v.getType());
-  return tensor && isa<FloatType>(tensor.getElementType());
+  return tensor && IsFloatingDataType(ir::dataType(tensor.getElementType())); // not what is only stored
 }
 
 /// What the definition's SetInputArgModifyFn says of each operand.

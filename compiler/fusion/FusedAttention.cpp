@@ -76,7 +76,7 @@ public:
     Operation *place = values_;
     OpBuilder b(place);
     const Location location = ir::locationOfMaker(values_.getOuts()[0]);
-    SmallVector<Value> operands{query(b), key(b), values_.input("b")};
+    SmallVector<Value> operands{query_, key(b), values_.input("b")};
     user_op::OpConf conf;
     conf.name = "attention";
     conf.type = "scaled_dot_product_attention";
@@ -133,13 +133,11 @@ private:
         (!isFirst && type == "broadcast_div"))
       return std::nullopt;
     scaled_ = true;
+    // Only a number that is known: moved to the queries, another one could make them infinite.
     const std::optional<double> factor = numberOf(other);
-    if (!factor) { // a weight: the queries are scaled by it
-      byWeight_ = op, weight_ = other;
-      return from;
-    }
-    if (*factor == 0 || !std::isfinite(*factor)) return std::nullopt;
+    if (!factor) return std::nullopt;
     scale_ = type == "broadcast_mul" ? *factor : 1 / *factor;
+    if (scale_ == 0 || !std::isfinite(static_cast<float>(scale_))) return std::nullopt;
     return from;
   }
   /// One mask: scores are scaled before it.
@@ -152,21 +150,29 @@ private:
       if (llvm::all_of(cells, [](float x) { return x == 0 || x <= kNever; }))
         offset_ = causalOffset(n_, m_, [&](int64_t i, int64_t j) { return cells[i * m_ + j] == 0; });
     }
+    // A row that -inf hides whole is NaN after the softmax, and 0 in the fused op.
+    if (!offset_ && mayHideRows(mask)) return std::nullopt;
     if (!offset_) mask_ = mask;
     return from;
   }
   std::optional<Value> masked(ir::UserOp op, RankedTensorType scores) {
     const Value condition = op.input("condition"), from = op.input("x"), other = op.input("y");
     const std::optional<double> hidden = numberOf(other);
-    if (!mayMask() || typeOf(from) != scores || !hidden || *hidden > kNever || !typeOf(condition) ||
+    if (!mayMask() || typeOf(from) != scores || !hidden || !(*hidden <= kNever) || !typeOf(condition) ||
         !typeOf(condition).getElementType().isInteger(1))
       return std::nullopt;
     if (const DenseElementsAttr value = constantOf(condition); value && isMatrix(value.getType()) && !value.isSplat()) {
       const auto cells = value.getValues<bool>();
       offset_ = causalOffset(n_, m_, [&](int64_t i, int64_t j) { return cells[i * m_ + j]; });
     }
-    if (!offset_) condition_ = condition, hidden_ = other;
+    if (!offset_ && std::isinf(*hidden)) return std::nullopt; // as in added()
+    if (!offset_) condition_ = condition, hidden_ = *hidden;
     return from;
+  }
+  /// Of a mask that is known: whether it has an infinity. One of the run is a choice of finite numbers, or not known.
+  static bool mayHideRows(Value mask) {
+    const DenseElementsAttr value = constantOf(mask);
+    return value && llvm::any_of(value.getValues<float>(), [](float x) { return std::isinf(x); });
   }
   bool isMatrix(ShapedType type) const {
     if (type.getRank() < 2 || type.getNumElements() != n_ * m_) return false;
@@ -190,14 +196,6 @@ private:
     turned_ = keys_.getDefiningOp<ir::UserOp>();
     if (!turned_ || turned_.getOpType() != "transpose" || !typeOf(turned_.input("input"))) turned_ = {};
     return bool(turned_);
-  }
-  Value query(OpBuilder &b) {
-    if (!byWeight_) return query_;
-    return ir::UserOpBuilder(b, byWeight_.getOpType())
-        .in("x", query_)
-        .in("y", weight_)
-        .make(ir::renamed(byWeight_.getLoc(), ir::opName(byWeight_) + "_queries"), "z", query_.getType())
-        .getOuts()[0];
   }
   /// The keys, with a row each: those that were turned for the product are turned otherwise.
   Value key(OpBuilder &b) {
@@ -224,20 +222,22 @@ private:
     const Type type = RankedTensorType::get(typeOf(condition_).getShape(), b.getF32Type());
     const auto scalar = RankedTensorType::get({}, b.getF32Type());
     const Location location = ir::renamed(softmax_.getLoc(), ir::opName(softmax_) + "_mask");
-    const Value zero =
-        ir::ConstantOp::create(b, location, scalar, DenseElementsAttr::get(scalar, 0.0f), ir::Role::kForward);
+    const auto number = [&](float v) -> Value {
+      return ir::ConstantOp::create(b, location, scalar, DenseElementsAttr::get(scalar, v), ir::Role::kForward);
+    };
     return ir::UserOpBuilder(b, "where")
         .in("condition", condition_)
-        .in("x", zero)
-        .in("y", hidden_)
+        .in("x", number(0))
+        .in("y", number(static_cast<float>(hidden_)))
         .make(location, "out", type)
         .getOuts()[0];
   }
 
   static constexpr float kNever = -1e30f; // no score is beyond
-  ir::UserOp softmax_, values_, turned_, byWeight_;
+  ir::UserOp softmax_, values_, turned_;
   SmallVector<ir::UserOp> taken_; // from the softmax up
-  Value query_, keys_, weight_, mask_, condition_, hidden_;
+  Value query_, keys_, mask_, condition_;
+  double hidden_ = 0;
   int64_t rank_ = 0, n_ = 0, m_ = 0;
   double scale_ = 1;
   bool scaled_ = false;

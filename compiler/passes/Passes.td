@@ -212,11 +212,12 @@ def FuseConvolutions : GraphPass<"opc-fuse-convolutions"> {
 def FuseAttention : GraphPass<"opc-fuse-attention"> {
   let summary = "Two products and the softmax between them become scaled_dot_product_attention";
   let description = [{
-    Takes a product of queries and keys, a factor, a mask that is added or chooses, a softmax and a product with values,
-    of f32, where that is faster: with 256 x 256 scores of a head or more, 128 x 128 if they are causal, or for up to 16
+    Takes a product of queries and keys, a factor that is known, a mask that is added or chooses, a softmax and a product
+    with values, of f32, where that is faster: with 256 x 256 scores of a head or more, 128 x 128 if they are causal, or for up to 16
     queries of 128 keys that were transposed for the product. A constant mask of what is behind each query becomes
     causality, whose scores are not computed. A tensor that anybody else reads, or that is an output, stays, and so do the ops
-    that make it. Does nothing to a graph that trains.
+    that make it. What a mask lowers by 1e30 or more is never seen; a row of scores that an added mask of the run makes
+    -inf throughout gives 0, where softmax by itself gives NaN. Does nothing to a graph that trains.
   }];
 }
 

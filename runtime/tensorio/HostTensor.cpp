@@ -70,12 +70,19 @@ Status checkTensor(const HostTensor &tensor, const user_op::TensorDesc &expected
   return checkTensor(tensor.desc(), expected, what);
 }
 
+static std::string howToConvert(DataType type) {
+  const ElementType &element = elementType(type);
+  const bool hasNumpy = element.kind != ElementClass::kStorage && type != kBFloat16;
+  return "nothing is converted silently; " +
+         (hasNumpy ? std::string("convert it first, e.g. numpy: a.astype('") + element.numpyName + "')"
+                   : "opc run --cast converts it, and so does the op cast");
+}
+
 Status checkTensor(const user_op::TensorDesc &found, const user_op::TensorDesc &expected, const std::string &what) {
   if (found.data_type() != expected.data_type())
     return Status(StatusCode::kUsage, "OPC0703",
                   what + " is " + found.toString() + ", expected " + expected.toString() + ": the element types differ")
-        .withHelp(std::string("nothing is converted silently; convert it first, e.g. numpy: a.astype('") +
-                  dataTypeName(expected.data_type()) + "') under numpy's name of that type");
+        .withHelp(howToConvert(expected.data_type()));
   if (found.shape() != expected.shape())
     return Status(StatusCode::kUsage, "OPC0704",
                   what + " is " + found.toString() + ", expected " + expected.toString() + ": the shapes differ")

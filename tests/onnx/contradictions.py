@@ -190,7 +190,8 @@ class Quantised(Case):
         x = [uniform(4), of(0.1), of(3, np.uint8)]
         self.runs("QuantizeLinear", x, output_dtype=2)
         self.refused(INVALID, "'output_dtype' is i8, and input 2 ('i2') is of type u8", "QuantizeLinear", x, output_dtype=3)
-        self.refused(UNSUPPORTED, "block_size=2", "QuantizeLinear", x, block_size=2)
+        self.refused(INVALID, "axis 1 of a tensor of rank 1", "QuantizeLinear", x, block_size=2)
+        self.refused(INVALID, "blocks of 2 along axis 0 ask for (2)", "QuantizeLinear", x, block_size=2, axis=0)
         self.refused(INVALID, "'block_size' is -2", "QuantizeLinear", x, block_size=-2)
         self.refused(INVALID, "input 1 ('i1') is u8[], and must be of type f32", "QuantizeLinear", changed(x, 1, of(1, np.uint8)))
         q = [u8(4), of(0.1), of(3, np.uint8)]

@@ -219,8 +219,8 @@ class Steps(Case):
     def test_causal(self):
         """A constant choice, behind keys of a past."""
         seen = np.arange(200) <= np.arange(150)[:, None] + 50
-        self.model(200, 150, [m.node("Constant", [], ["seen"], value=seen), m.node("Mul", ["s", "by"], ["d"]), m.node("Where", ["seen", "d", "low"], ["t"])],
-                   [], [m.tensor("by", np.array(0.25, F32))])  # the factor is a weight
+        self.model(200, 150, [m.node("Constant", [], ["seen"], value=seen), m.node("Constant", [], ["by"], value=np.array(0.25, F32)),
+                               m.node("Mul", ["s", "by"], ["d"]), m.node("Where", ["seen", "d", "low"], ["t"])])
         self.assertEqual(self.fused(), 1)
         self.check(200, 150, lambda s: np.where(seen, s / 4, -np.inf))
         self.assertIn("causal = true, offset = 50", self.tool("compile", "model.onnx", "--to", "fuse").stdout)
@@ -232,6 +232,31 @@ class Steps(Case):
         seen = later_ops.RANDOM.integers(0, 2, (260, 300)).astype(bool)
         seen[7] = False
         self.check(300, 260, lambda s: np.where(seen, s, np.finfo(F32).min), seen=seen)
+
+    def test_numbers_of_other_ranks(self):
+        """The lowest number may have more axes than the choice."""
+        constant = lambda v: m.node("Constant", [], ["lower"], value=np.full((1, 1, 1), v, F32))  # noqa: E731
+        for shape in ((300,), (260, 300), (260, 1), (3, 1, 300)):
+            self.model(300, 260, [constant(-1e38), m.node("Where", ["seen", "s", "lower"], ["t"])], [m.value("seen", shape, m.ELEMENT[np.dtype(bool)])])
+            self.assertEqual(self.fused(), 1)
+            seen = later_ops.RANDOM.integers(0, 2, shape).astype(bool)
+            self.check(300, 260, lambda s, seen=seen: np.where(seen, s, -1e38), seen=seen)
+
+    def test_what_fusion_would_change(self):
+        """A factor of the run could make queries infinite; rows that -inf hides are NaN, and a number that is none hides nothing."""
+        every = np.arange(300) <= np.arange(260)[:, None] + 40
+        self.model(300, 260, [m.node("Mul", ["s", "by"], ["t"])], [], [m.tensor("by", np.array(0.25, F32))])
+        self.assertEqual(self.fused(), 0)
+        self.model(300, 260, [m.node("Div", ["s", "by"], ["t"])], [m.value("by", (1,))])
+        self.assertEqual(self.fused(), 0)
+        for hidden, seen, count in ((-np.inf, None, 0), (np.nan, every, 0), (-np.inf, every, 1)):
+            given = [] if seen is None else [m.node("Constant", [], ["seen"], value=seen)]
+            inputs = [m.value("seen", (260, 300), m.ELEMENT[np.dtype(bool)])] if seen is None else []
+            self.model(300, 260, [*given, m.node("Constant", [], ["lower"], value=np.array(hidden, F32)), m.node("Where", ["seen", "s", "lower"], ["t"])], inputs)
+            self.assertEqual(self.fused(), count, hidden)
+        hides = np.where(np.arange(260)[:, None] == 7, -np.inf, 0).astype(F32) + np.zeros((260, 300), F32)
+        self.model(300, 260, [m.node("Constant", [], ["rows"], value=hides), m.node("Add", ["s", "rows"], ["t"])])
+        self.assertEqual(self.fused(), 0)
 
     def test_what_is_left_alone(self):
         """Few scores, a number that is no mask, a factor behind the mask, and a graph with gradients."""

@@ -163,5 +163,19 @@ class NarrowTypes(ScratchTest):
         self.assertIn("bf16[5]", shown)
 
 
+class UnderAByte(unittest.TestCase):
+    def test_numbers_that_the_type_has_not(self):
+        for kind, numpy_type, good, bad in (("i4", np.int8, [-8, 7], 8), ("u4", np.uint8, [0, 15], 16), ("i2", np.int8, [-2, 1], -3), ("u2", np.uint8, [0, 3], 4),
+                                            ("f4e2m1", np.uint8, [0, 15], 16)):
+            g = opc.Graph()
+            x = g.input("x", (2,), kind)
+            g.output("y", x.reshape((2, 1)))
+            program = g.compile()
+            self.assertEqual(program.run(x=np.array(good, numpy_type))["y"].reshape(-1).tolist(), good)
+            self.assertEqual(opc.dtype(kind).bits_type, numpy_type)
+            with self.assertRaisesRegex(Exception, f"elements that are no {kind}"):
+                program.run(x=np.array([0, bad], numpy_type))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -192,7 +192,7 @@ void convertBitCast(Conversion &c) {
   const Term x = c.in(0);
   const DataType to = c.elementTypeOf(c.required("to"));
   const ElementType &from = elementType(x->type());
-  if (from.bits != elementType(to).bits)
+  if (from.bits != elementType(to).bits && (from.bits < 8 || isPackedInFiles(to)))
     c.invalid("bits of " + x->desc.toString() + " as elements of type " + elementType(to).name,
               "the sizes must be equal");
   // Of whole numbers under a byte the low bits are all bits.

@@ -117,7 +117,7 @@ Maybe<AttentionShape> shapeOf(const OpContext &ctx, const TensorDesc &query, con
   a.m = key.shape().At(rank - 2);
   a.dv = value.shape().At(rank - 1);
   a.scale = ctx.Attr<double>("scale");
-  if (!std::isfinite(a.scale)) return Error("OPC0205") << "scale is " << a.scale;
+  if (!std::isfinite(static_cast<float>(a.scale))) return Error("OPC0205") << "scale is " << a.scale << ", beyond f32";
   if (a.scale == 0) a.scale = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, a.d)));
   a.softcap = ctx.Attr<double>("softcap");
   if (!(a.softcap >= 0) || std::isinf(a.softcap))

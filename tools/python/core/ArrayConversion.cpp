@@ -4,6 +4,7 @@
 
 #include "AttrConversion.h"
 #include "TextParts.h"
+#include "opc/PackedElements.h"
 
 #include <cstring>
 #include <memory>
@@ -39,6 +40,15 @@ bool isOfType(const py::array &array, DataType type) {
           dataTypeFromPython(array.dtype().attr("type")) == type);
 }
 
+/// Whether each byte is an element, where that has less than a byte.
+bool isOfRange(py::array array, const ElementType &element) {
+  if (!isPackedInFiles(element.type) || array.size() == 0) return true;
+  const bool isFloat = element.mantissa > 0; // its bits
+  const py::array numbers = isNarrowSigned(element) ? array.view("int8") : array.view("uint8");
+  return numbers.attr("min")().cast<int>() >= (isFloat ? 0 : static_cast<int>(element.lowest)) &&
+         numbers.attr("max")().cast<int>() <= (isFloat ? 15 : static_cast<int>(element.highest));
+}
+
 bool isOfShape(const py::array &array, const Shape &shape) {
   if (array.ndim() != shape.NumAxes()) return false;
   for (py::ssize_t i = 0; i < array.ndim(); ++i)
@@ -67,6 +77,11 @@ Status checkArray(const py::array &array, const user_op::TensorDesc &expected, c
                          std::string(py::str(numpyType(expected.data_type()))), " (",
                          dataTypeName(expected.data_type()), ")"))
         .withHelp("convert it first, with .astype(...): nothing is converted silently");
+  if (const ElementType &element = elementType(expected.data_type()); !isOfRange(array, element))
+    return Status(StatusCode::kUsage, "OPC0703",
+                  concat(what, " has elements that are no ", element.name, ", which has less than a byte for each"))
+        .withHelp(concat("give ", element.isSigned || element.mantissa == 0 ? "numbers of its range" : "its 4 bits",
+                         ": nothing is converted silently"));
   if (!isOfShape(array, expected.shape()))
     return Status(StatusCode::kUsage, "OPC0704",
                   concat(what, " has shape ", shapeText(array), ", expected ", expected.toString()));
