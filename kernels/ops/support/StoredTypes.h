@@ -10,10 +10,10 @@ namespace opc::ops {
 inline bool isStored(DataType type) { return contains<types::Storage>(type); }
 
 /// What device code is told of a type that isStored().
-inline cuda::StoredFormat storedFormat(DataType type, bool saturates = true) {
-  return visit<types::Storage>(type, [&](auto tag) -> cuda::StoredFormat {
+inline StoredFormat storedFormat(DataType type, bool saturates = true) {
+  return visit<types::Storage>(type, [&](auto tag) -> StoredFormat {
     using T = typename decltype(tag)::type;
-    cuda::StoredFormat f{};
+    StoredFormat f{};
     f.saturates = saturates;
     if constexpr (isNarrowInteger<T>) {
       f.bits = elementType(type).bits;

@@ -9,6 +9,8 @@
 
 namespace opc::cuda {
 
+using ops::StoredFormat;
+
 /// Of integers.
 __device__ inline int integerOf(const StoredFormat &f, uint8_t byte) {
   const int low = byte & ((1 << f.bits) - 1);

@@ -5,7 +5,7 @@
 
 #include "opc/Floats.h"
 
-namespace opc::cuda {
+namespace opc::ops {
 
 struct StoredFormat {
   ByteFormat format;      // of floats
@@ -13,4 +13,4 @@ struct StoredFormat {
   int32_t saturates = 1;  // floats; integers always do
 };
 
-} // namespace opc::cuda
+} // namespace opc::ops
