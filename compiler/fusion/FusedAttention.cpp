@@ -191,7 +191,8 @@ private:
     if (!isPlain(product)) return false;
     scale_ *= product.attribute<double>("alpha", 1);
     query_ = product.input("a"), keys_ = product.input("b");
-    if (scale_ == 0 || !typeOf(query_) || !typeOf(keys_)) return false;
+    const bool isNumber = scale_ != 0 && std::isfinite(static_cast<float>(scale_));
+    if (!isNumber || !typeOf(query_) || !typeOf(keys_)) return false;
     if (product.attribute<bool>("transpose_b", false)) return true;
     turned_ = keys_.getDefiningOp<ir::UserOp>();
     if (!turned_ || turned_.getOpType() != "transpose" || !typeOf(turned_.input("input"))) turned_ = {};

@@ -36,6 +36,8 @@ TEST_CASE("attention says what does not fit and how it would", "[library][attent
   says(attention({2, 4, 5, 8}, {1, 2, 7, 8}, {1, 2, 7, 3}), "key is f32[1,2,7,8]");
   says(attention({2, 4, 5, 8}, {2, 8, 7, 8}, {2, 8, 7, 3}), "key is f32[2,8,7,8]");
   says(with(call, "softcap", -1.0), "softcap is -1, expected a number that is not negative");
+  says(with(call, "softcap", 1e300), "softcap is 1e+300, expected a number that is not negative, and at most 3.4");
+  says(with(call, "scale", -1e300), "scale is -1e+300, expected at most 3.4");
   says(with(call, "window_left", int64_t{-2}), "window_left is -2, expected a number of keys");
   says(with(call, "window_right", int64_t{1} << 40), "-1 means all keys behind");
   says(with(call, "offset", int64_t{-2}), "-1 means that the last query stands at the last key");

@@ -3,7 +3,9 @@
 #include "attention/AttentionShape.h"
 #include "support/SbpRules.h"
 
+#include <cfloat>
 #include <cmath>
+#include <limits>
 
 namespace opc::ops {
 
@@ -117,11 +119,14 @@ Maybe<AttentionShape> shapeOf(const OpContext &ctx, const TensorDesc &query, con
   a.m = key.shape().At(rank - 2);
   a.dv = value.shape().At(rank - 1);
   a.scale = ctx.Attr<double>("scale");
-  if (!std::isfinite(static_cast<float>(a.scale))) return Error("OPC0205") << "scale is " << a.scale << ", beyond f32";
+  // Scores are computed in f32, but for f64.
+  const double most = query.data_type() == kDouble ? std::numeric_limits<double>::max() : FLT_MAX;
+  if (!(std::abs(a.scale) <= most)) return Error("OPC0205") << "scale is " << a.scale << ", expected at most " << most;
   if (a.scale == 0) a.scale = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, a.d)));
   a.softcap = ctx.Attr<double>("softcap");
-  if (!(a.softcap >= 0) || std::isinf(a.softcap))
-    return (Error("OPC0205") << "softcap is " << a.softcap << ", expected a number that is not negative")
+  if (!(a.softcap >= 0) || a.softcap > most)
+    return (Error("OPC0205") << "softcap is " << a.softcap << ", expected a number that is not negative, and at most "
+                             << most)
         .help("0 means that scores are not capped");
   JUST(placeQueries(ctx, query, lengths, &a));
   if (mask) JUST(placeMask(*mask, query, &a));
