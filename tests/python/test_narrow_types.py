@@ -175,6 +175,8 @@ class UnderAByte(unittest.TestCase):
             self.assertEqual(opc.dtype(kind).bits_type, numpy_type)
             with self.assertRaisesRegex(Exception, f"elements that are no {kind}"):
                 program.run(x=np.array([0, bad], numpy_type))
+            with self.assertRaisesRegex(Exception, f"view\\('{np.dtype(numpy_type)}'\\)"):
+                program.run(x=np.array(good, numpy_type).view("V1"))  # as numpy reads the files that opc writes
 
 
 if __name__ == "__main__":

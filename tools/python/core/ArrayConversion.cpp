@@ -76,7 +76,10 @@ Status checkArray(const py::array &array, const user_op::TensorDesc &expected, c
                   concat(what, " is ", std::string(py::str(array.dtype())), ", expected ",
                          std::string(py::str(numpyType(expected.data_type()))), " (",
                          dataTypeName(expected.data_type()), ")"))
-        .withHelp("convert it first, with .astype(...): nothing is converted silently");
+        .withHelp(array.dtype().kind() == 'V'
+                      ? concat("bytes of a file have no type in numpy: .view('",
+                               std::string(py::str(numpyType(expected.data_type()))), "')")
+                      : std::string("convert it first, with .astype(...): nothing is converted silently"));
   if (const ElementType &element = elementType(expected.data_type()); !isOfRange(array, element))
     return Status(StatusCode::kUsage, "OPC0703",
                   concat(what, " has elements that are no ", element.name, ", which has less than a byte for each"))
