@@ -59,6 +59,8 @@ public:
   virtual ~Stream() = default;
   /// What kernels receive.
   virtual DeviceCtx *context() = 0;
+  /// The same for a kernel that is to use the calling thread alone; null where there are no others.
+  virtual DeviceCtx *contextAlone() { return nullptr; }
   /// Prepares the calling thread (library thread counts, the current device). Called by each thread before it binds or
   /// runs kernels on this stream.
   virtual void enter() = 0;

@@ -5,6 +5,8 @@
 #include "DeviceErrors.h"
 #include "StepFailure.h"
 
+#include <chrono>
+
 namespace opc::runtime {
 namespace {
 
@@ -15,6 +17,11 @@ void pauseCpu() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
+}
+
+int64_t nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 } // namespace
@@ -43,18 +50,24 @@ Status TaskGraph::placed(Status status) const {
 }
 
 template <bool kLeaves> Status TaskGraph::runPlainAs(Lane &lane, int64_t first, int64_t steps) {
-  DeviceCtx *context = lane.stream->context();
-  KernelTask *const *begin = lane.plain.data(), *const *end = begin + lane.plain.size();
+  DeviceCtx *const context = lane.stream->context(), *const alone = lane.stream->contextAlone();
+  ThreadGain *gain = lane.gain ? &*lane.gain : nullptr;
   for (int64_t k = first; k < steps; ++k) {
     lane.stream->beginStep(seed_, position() + k);
-    for (KernelTask *const *t = begin; t != end; ++t) {
-      const bool leaves = kLeaves && lane.leaves[static_cast<size_t>(t - begin)];
-      if (Status s = leaves ? (*t)->runBefore(context) : (*t)->run(context); !s.isOk()) [[unlikely]] {
+    const bool isTimed = gain && gain->isTrial();
+    for (size_t i = 0; i < lane.plain.size(); ++i) {
+      KernelTask &task = *lane.plain[i];
+      const bool isAlone = gain && gain->isAlone(i), leaves = kLeaves && lane.leaves[i];
+      DeviceCtx *ctx = isAlone ? alone : context;
+      const int64_t start = isTimed ? nanoseconds() : 0;
+      if (Status s = leaves ? task.runBefore(ctx) : task.run(ctx); !s.isOk()) [[unlikely]] {
         lane.stream->endSteps();
         (void)lane.stream->synchronize(); // what the device has noted so far belongs to this run
-        return failed(std::move(s), lane.operations[static_cast<size_t>(t - begin)].task);
+        return failed(std::move(s), lane.operations[i].task);
       }
+      if (isTimed) gain->took(i, isAlone, nanoseconds() - start);
     }
+    if (gain) gain->endStep();
   }
   lane.stream->endSteps();
   return lane.stream->synchronize();

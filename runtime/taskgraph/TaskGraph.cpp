@@ -509,6 +509,7 @@ void TaskGraph::buildLanes(const std::vector<CrossEdge> &edges) {
       if (plain) lane.plain.push_back(op.variants[0]);
     }
     if (!plain) lane.plain.clear();
+    if (plain && lane.stream->contextAlone()) lane.gain.emplace(lane.plain.size());
     noteLeaving(lane);
     lane.repeats = lane.plain.size() > 1 && lane.stream->records() && recordsSteps() &&
                    std::all_of(lane.operations.begin(), lane.operations.end(),

@@ -13,6 +13,7 @@
 #include "PlanModel.h"
 #include "Poison.h"
 #include "RunObserver.h"
+#include "ThreadGain.h"
 #include "Watchdog.h"
 
 #include <atomic>
@@ -145,6 +146,7 @@ private:
     std::vector<Operation> operations;
     std::vector<KernelTask *> plain; // the same tasks, when no operation waits, signals, skips or has variants
     std::vector<bool> leaves;        // which of them leave what they have taken to the next one; empty: none
+    std::optional<ThreadGain> gain;  // of the plain tasks, when the stream has threads
     std::vector<Wait> waits;
     std::vector<Counter *> signals;
     std::vector<std::pair<uint32_t, uint32_t>> views; // (operation that it stands before, task), for observers

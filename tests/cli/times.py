@@ -44,6 +44,16 @@ class Times(unittest.TestCase):
         # The 99th of 25 values by nearest rank is the largest.
         self.assertEqual(timing["p99_s"], timing["max_s"])
 
+    def test_runs_that_try_threads_have_the_bits_of_one(self):
+        """Small tasks are tried with threads and without; which way is taken then is the machine's affair."""
+        made = []
+        for threads, runs in (("1", "1"), ("3", "1"), ("3", "2"), ("3", "3"), ("3", "9"), ("3", "30")):
+            out = os.path.join(self.folder, "y.npz")
+            opc("run", self.graph, "--fill", "rand", "--repeat", runs, "-j", threads, "--outputs", out, "--print", "none")
+            with open(out, "rb") as f:
+                made.append(f.read())
+        self.assertEqual([m == made[0] for m in made], [True] * 6)
+
     def interrupted(self, number, *args, program="opc"):
         """The process of a run without end, stopped once it has started."""
         process = subprocess.Popen([os.path.join(BIN, program), *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

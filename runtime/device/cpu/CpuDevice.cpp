@@ -18,15 +18,24 @@ constexpr size_t kHugePage = size_t{2} << 20;
 /// Kernels run when they are called; nothing is ever pending.
 class CpuStream final : public Stream {
 public:
-  explicit CpuStream(int threads) : context_(DeviceType::kCPU, threads, opc::cpu::parallelFor), threads_(threads) {}
+  explicit CpuStream(int threads)
+      : context_(DeviceType::kCPU, threads, opc::cpu::parallelFor), alone_(DeviceType::kCPU, threads, nullptr),
+        threads_(threads) {}
   DeviceCtx *context() override { return &context_; }
+  DeviceCtx *contextAlone() override { return threads_ > 1 ? &alone_ : nullptr; }
   void enter() override { opc::cpu::setLibraryThreads(threads_); }
-  void beginStep(uint64_t seed, int64_t step) override { context_.setPosition({seed, step}); }
-  void endSteps() override { context_.setPosition({}); }
+  void beginStep(uint64_t seed, int64_t step) override { setPosition({seed, step}); }
+  void endSteps() override { setPosition({}); }
   Status synchronize() override { return Status::ok(); }
 
 private:
+  void setPosition(const RunPosition &position) {
+    context_.setPosition(position);
+    alone_.setPosition(position);
+  }
+
   DeviceCtx context_;
+  DeviceCtx alone_; // has no loop that threads share; the library's threads stay, its primitives were made for so many
   int threads_;
 };
 
