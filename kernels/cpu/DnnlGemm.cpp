@@ -42,16 +42,26 @@ struct Blocks {
   int64_t rows, columns;
 };
 
+/// What two threads share gladly, in multiply-adds: some ten microseconds for each.
+constexpr int64_t kWorthTwoBlocks = int64_t{1} << 20;
+/// Elements of b that are read again from the second-level cache.
+constexpr int64_t kReadAgain = int64_t{1} << 17;
+
 /// By the shape alone: bits do not depend on the threads. Rows are cut when there are many, columns otherwise: a block
-/// should reuse what it packs.
-Blocks blockOf(const GemmShape &s) {
+/// should reuse what it packs. One block alone is cut in two, for two threads, and two are better rows than columns
+/// where both can read all of b: parts of rows would be copied.
+Blocks blockOf(const GemmShape &s, size_t batch) {
   if (s.m >= 256) return {evenBlock(s.m, 128, 16), s.n};
-  return {s.m, evenBlock(s.n, 256, 32)};
+  const int64_t columns = evenBlock(s.n, 256, 32), blocks = (s.n + columns - 1) / columns;
+  const bool inRows = blocks == 1 || (blocks == 2 && s.n * s.k <= kReadAgain);
+  if (inRows && batch == 1 && s.m >= 32 && s.m * s.n * s.k >= kWorthTwoBlocks)
+    return {evenBlock(s.m, (s.m + 1) / 2, 16), s.n};
+  return {s.m, columns};
 }
 } // namespace
 
 DnnlGemm::DnnlGemm(const GemmShape &s, const GemmBatch &batch, const float *constantB) {
-  const auto [rows, columns] = blockOf(s);
+  const auto [rows, columns] = blockOf(s, batch.size());
   const auto f32 = memory::data_type::f32;
   const memory::dims aStrides = s.transA ? memory::dims{1, s.m} : memory::dims{s.k, 1};
   const memory::dims bStrides = s.transB ? memory::dims{1, s.k} : memory::dims{s.n, 1};
