@@ -29,8 +29,7 @@ private:
 };
 
 /// What regions of the same code have in common within one process.
-std::string keyOf(const Region &region) {
-  std::string key = regionKey(region);
+std::string keyOf(const Region &region, std::string key) {
   for (const RegionStep &step : region.steps) key += '\n' + step.kernel->origin.library;
   return key;
 }
@@ -59,9 +58,9 @@ public:
   bool isWider() const override { return isEager_ || level_ == CodeLevel::kV4; }
 
   /// What this process has made, or has found on disk once.
-  std::shared_ptr<const RegionCode> ready(const Region &region) override {
+  std::shared_ptr<const RegionCode> ready(const Region &region, const std::string &regionKey) override {
     const std::lock_guard lock(mutex_);
-    const std::string key = keyOf(region);
+    const std::string key = keyOf(region, regionKey);
     std::weak_ptr<const RegionCode> &known = known_[key];
     if (std::shared_ptr<const RegionCode> same = known.lock()) {
       ++stats_.reused;
@@ -81,7 +80,7 @@ public:
 
   std::shared_ptr<const RegionCode> compile(const Region &region, std::string *reason) override {
     const std::lock_guard lock(mutex_);
-    std::weak_ptr<const RegionCode> &known = known_[keyOf(region)];
+    std::weak_ptr<const RegionCode> &known = known_[keyOf(region, regionKey(region))];
     if (std::shared_ptr<const RegionCode> same = known.lock()) {
       ++stats_.reused;
       return same;
@@ -162,7 +161,7 @@ private:
 
   std::string keyOnDisk(const Region &region) const {
     const std::string level = codeLevelName(level_) + (' ' + std::to_string(codegen::lanesOf(level_)));
-    return cache_ ? cacheKey(keyOf(region), level) : "";
+    return cache_ ? cacheKey(keyOf(region, regionKey(region)), level) : "";
   }
 
   /// From disk; null where it is not there.

@@ -68,16 +68,15 @@ std::shared_ptr<RegionCompiler> compilerOfLoad() { return WithoutRegionCode::isO
 namespace {
 
 /// That of the regions with the same code which some plan has.
-std::shared_ptr<RegionTraffic> trafficOf(const Region &region) {
+std::shared_ptr<RegionTraffic> trafficOf(const std::string &key) {
   static std::unordered_map<std::string, std::weak_ptr<RegionTraffic>> all;
   static size_t swept = 64;
-  std::string key = regionKey(region);
   const std::lock_guard lock(mutex);
   if (all.size() > swept) {
     std::erase_if(all, [](const auto &entry) { return entry.second.expired(); });
     swept = 2 * all.size() + 64;
   }
-  std::weak_ptr<RegionTraffic> &known = all[std::move(key)];
+  std::weak_ptr<RegionTraffic> &known = all[key];
   std::shared_ptr<RegionTraffic> traffic = known.lock();
   if (!traffic) known = traffic = std::make_shared<RegionTraffic>();
   return traffic;
@@ -86,12 +85,13 @@ std::shared_ptr<RegionTraffic> trafficOf(const Region &region) {
 } // namespace
 
 RegionCodeChoice::RegionCodeChoice(const Region &region, std::shared_ptr<RegionCompiler> compiler, bool waits)
-    : region_(region), compiler_(std::move(compiler)), bytes_(bytesMoved(region)),
-      traffic_(compiler_ ? trafficOf(region) : nullptr) {
+    : region_(region), compiler_(std::move(compiler)), bytes_(bytesMoved(region)) {
   if (!compiler_) return;
+  const std::string key = regionKey(region);
+  traffic_ = trafficOf(key);
   {
     const std::lock_guard lock(compiling);
-    made_ = compiler_->ready(region);
+    made_ = compiler_->ready(region, key);
   }
   const int64_t inRun = traffic_->inRun.fetch_add(bytes_, std::memory_order_relaxed) + bytes_;
   if (made_) {

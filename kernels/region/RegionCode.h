@@ -32,8 +32,9 @@ public:
   /// Null, with the reason, where there is no code for it; the region is computed step by step then. Several threads
   /// may call it.
   virtual std::shared_ptr<const RegionCode> compile(const Region &region, std::string *reason) = 0;
-  /// Code that is there already, so that nothing speaks against taking it at once; null where there is none.
-  virtual std::shared_ptr<const RegionCode> ready(const Region &) { return nullptr; }
+  /// Code that is there already, so that nothing speaks against taking it at once; null where there is none. `key`:
+  /// regionKey() of the region.
+  virtual std::shared_ptr<const RegionCode> ready(const Region &, const std::string &key) { return nullptr; }
   /// Whether to compile everything at once, be it small: for tests.
   virtual bool isEager() const { return false; }
   /// Whether its code is for wider vectors than the kernels are compiled for, so that an op by itself gains from it.
@@ -103,7 +104,7 @@ private:
   const Region &region_;
   const std::shared_ptr<RegionCompiler> compiler_;
   const int64_t bytes_;
-  const std::shared_ptr<RegionTraffic> traffic_;
+  std::shared_ptr<RegionTraffic> traffic_;
   mutable std::atomic<bool> tried_{false};
   mutable std::shared_ptr<const RegionCode> made_;
   mutable std::atomic<const RegionCode *> code_{nullptr};

@@ -87,10 +87,10 @@ NativeImages::Stats NativeImages::stats() const {
   return stats_;
 }
 
-std::shared_ptr<const RegionCode> NativeImages::ready(const Region &region) {
+std::shared_ptr<const RegionCode> NativeImages::ready(const Region &region, const std::string &key) {
   const std::lock_guard lock(mutex_);
-  if (const auto it = codes_.find(regionKey(region)); it != codes_.end()) return it->second;
-  return next_ ? next_->ready(region) : nullptr;
+  if (const auto it = codes_.find(key); it != codes_.end()) return it->second;
+  return next_ ? next_->ready(region, key) : nullptr;
 }
 
 std::shared_ptr<const RegionCode> NativeImages::compile(const Region &region, std::string *reason) {

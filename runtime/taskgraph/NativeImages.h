@@ -35,7 +35,7 @@ public:
   Status prepare(const plan::Task &task, const std::shared_ptr<const Region> &region);
   Stats stats() const;
 
-  std::shared_ptr<const RegionCode> ready(const Region &region) override;
+  std::shared_ptr<const RegionCode> ready(const Region &region, const std::string &key) override;
   std::shared_ptr<const RegionCode> compile(const Region &region, std::string *reason) override;
   bool isEager() const override { return next_ && next_->isEager(); }
   bool isWider() const override { return next_ && next_->isWider(); }
