@@ -6,6 +6,7 @@ With CI=true a skip has failed unless tests/allowed_skips.txt names it or its cl
 import os
 import re
 import runpy
+import subprocess
 import sys
 import unittest
 
@@ -34,6 +35,23 @@ def skip(name, reason):
     return True
 
 
+def be_patient(factor):
+    """The seconds that a script gives to its programs hold for an optimized build: a sanitized one gets `factor` times as many."""
+    if factor == 1:
+        return
+    for name in ("communicate", "wait"):
+        waits = getattr(subprocess.Popen, name)
+        position = {"communicate": 1, "wait": 0}[name]  # of the timeout among the arguments
+
+        def patient(self, *arguments, waits=waits, position=position, **named):
+            arguments = [a * factor if i == position and a is not None else a for i, a in enumerate(arguments)]
+            if named.get("timeout") is not None:
+                named["timeout"] *= factor
+            return waits(self, *arguments, **named)
+
+        setattr(subprocess.Popen, name, patient)
+
+
 def run(name, script, arguments):
     skips = []
     record = unittest.TestResult.addSkip
@@ -47,6 +65,7 @@ def run(name, script, arguments):
     unittest.TestResult.addSkip = add_skip
     if os.environ.get("OPC_ASAN_OPTIONS"):
         os.environ["ASAN_OPTIONS"] = ":".join([os.environ.get("ASAN_OPTIONS", ""), os.environ["OPC_ASAN_OPTIONS"]])
+    be_patient(int(os.environ.get("OPC_TEST_PATIENCE", "1")))
     sys.argv = [script] + arguments
     sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
     code = 0
