@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # ONNX models beside ONNX Runtime: whether the numbers agree, what a run takes and the start before it, and how much memory.
 # SPDX-License-Identifier: Apache-2.0
-"""usage: bench_onnx.py [--models GLOB,...] [--batches N,...] [--rounds N] [--threads N] [--numbers] [--int8] [--json FILE]
+"""usage: bench_onnx.py [--models GLOB,...] [--batches N,...] [--rounds N] [--threads N] [--numbers] [--int8 | --f16] [--json FILE]
 
 Models of tests/onnx/zoo, exported by PyTorch, as they are and as ONNX Runtime's optimizer saves them at level extended. Needs the
 peers of tools/dev/install_peers.sh in build/peers (OPC_PEERS names another folder), Debian's python3-torch, and a build of opc
 (OPC_BUILD_DIR). With --int8 each model is quantised by opc quantize, with its own inputs as examples, and both programs run that, opc the
-model in f32, too, by turns. With --numbers nothing is timed. Exit code 1 when a result is further from ONNX Runtime's or from PyTorch's than 1e-4
-of its range, or with --int8 has a cosine under 0.999 with PyTorch's.
+model in f32, too, by turns. With --f16 the models' tensors are in half precision. With --numbers nothing is timed. Exit code 1 when a result is
+further from ONNX Runtime's or from PyTorch's in f32 than 1e-4 of its range, with --f16 than 1e-2, or with --int8 has a cosine under 0.999 with
+PyTorch's.
 """
 import argparse
 import fnmatch
@@ -23,11 +24,11 @@ from bench_models import Worker, np  # which finds a python3 that has numpy
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BENCH = os.path.join(ROOT, "tools", "bench")
-EXPORT = ["/usr/bin/python3", os.path.join(ROOT, "tests", "onnx", "zoo", "export.py")]
+EXPORT, HALVE = (["/usr/bin/python3", os.path.join(ROOT, "tests", "onnx", "zoo", name)] for name in ("export.py", "halved.py"))
 PEERS = os.environ.get("OPC_PEERS", os.path.join(ROOT, "build", "peers"))
 BUILD = os.environ.get("OPC_BUILD_DIR", os.path.join(ROOT, "build"))
 NODE = {"NODE_PATH": os.path.join(PEERS, "node_modules")}
-RANGE, COSINE = 1e-4, 0.999
+RANGE, F16_RANGE, COSINE = 1e-4, 1e-2, 0.999
 ROUND = 0.5  # seconds of runs in a round, about
 
 
@@ -64,6 +65,7 @@ def distances(folder, other):
         got, theirs, torch = (np.load(os.path.join(folder, d, name)) for d in ("opc", other, "outputs"))
         if got.shape != torch.shape or got.dtype != torch.dtype:
             sys.exit(f"{name} is {got.dtype}{list(got.shape)}, PyTorch's {torch.dtype}{list(torch.shape)}")
+        got, theirs, torch = (np.asarray(a, np.float32) if a.dtype == np.float16 else a for a in (got, theirs, torch))
         span = float(torch.max() - torch.min())
         yield float(np.abs(got - theirs).max()) / span if np.isfinite(got).all() and span else float("inf")
 
@@ -131,7 +133,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--numbers", action="store_true", help="no times")
-    parser.add_argument("--int8", action="store_true", help="quantised models, at batch 1")
+    precision = parser.add_mutually_exclusive_group()
+    precision.add_argument("--int8", action="store_true", help="quantised models, at batch 1")
+    precision.add_argument("--f16", action="store_true", help="models in half precision")
     parser.add_argument("--json")
     options = parser.parse_args()
     known, globs = ended([*EXPORT, "--list"])[0].split(), options.models.split(",")
@@ -143,6 +147,8 @@ def main():
         for batch in ["1"] if options.int8 else options.batches.split(","):
             with tempfile.TemporaryDirectory(prefix="bench_onnx") as folder:
                 ended([*EXPORT, folder, name, batch])
+                if options.f16:
+                    ended([*HALVE, folder])
                 if options.int8:
                     rows.append(measure_int8(name, folder, options))
                     continue
@@ -154,8 +160,9 @@ def main():
             json.dump(rows, f, indent=1)
     if options.int8:
         return int(any(not r["cosine"] >= COSINE for r in rows))
-    far = [r["model"] for r in rows if not max(r["difference"], r["from_torch"]) <= RANGE]
-    print(f"{len(rows)} runs, {len(far)} further than {RANGE:g} of the range" + ": " * bool(far) + ", ".join(far))
+    bound = F16_RANGE if options.f16 else RANGE
+    far = [r["model"] for r in rows if not max(r["difference"], r["from_torch"]) <= bound]
+    print(f"{len(rows)} runs, {len(far)} further than {bound:g} of the range" + ": " * bool(far) + ", ".join(far))
     return int(bool(far))
 
 

@@ -33,6 +33,11 @@ class Numbers(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("12 runs, 0 further", done.stdout)
 
+    def test_small_models_in_half_precision(self):
+        done = self.bench("--models", SMALL, "--f16")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("12 runs, 0 further than 0.01", done.stdout)
+
     def test_other_numbers_are_found(self):
         """A command that writes 1 % more than opc into its outputs."""
         folder = tempfile.mkdtemp()
