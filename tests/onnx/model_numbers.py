@@ -8,6 +8,8 @@ import sys
 import tempfile
 import unittest
 
+import numpy as np
+
 ROOT, BUILD = os.environ["OPC_SOURCE_DIR"], os.environ["OPC_BUILD_DIR"]
 PEERS = os.environ.get("OPC_PEERS", os.path.join(ROOT, "build", "peers"))
 SMALL = "mlp,cnn,encoder"
@@ -37,6 +39,25 @@ class Numbers(unittest.TestCase):
         done = self.bench("--models", SMALL, "--f16")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("12 runs, 0 further than 0.01", done.stdout)
+
+    def test_half_precision_computed_in_f32(self):
+        """Without roundings between the ops it is no further from what PyTorch makes of the weights in f32."""
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        zoo, opc = os.path.join(ROOT, "tests", "onnx", "zoo"), os.path.join(BUILD, "bin", "opc")
+
+        def do(*command):
+            subprocess.run(command, cwd=folder, capture_output=True, check=True)
+
+        do("/usr/bin/python3", os.path.join(zoo, "export.py"), ".", "cnn", "1")
+        do("/usr/bin/python3", os.path.join(zoo, "halved.py"), ".")
+        far = []
+        for more in ([], ["--cast-ops", "*=f32"]):
+            do(opc, "run", "model.onnx", "--inputs", "inputs", "--outputs", "opc", "--print", "none", *more)
+            got, wanted = (np.load(os.path.join(folder, d, "y.npy")) for d in ("opc", "outputs"))
+            self.assertEqual(got.dtype, np.float16)
+            far.append(float(np.abs(got.astype(np.float64) - wanted).max()))
+        self.assertLessEqual(far[1], far[0])
 
     def test_other_numbers_are_found(self):
         """A command that writes 1 % more than opc into its outputs."""
