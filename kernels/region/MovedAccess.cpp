@@ -67,6 +67,7 @@ MovedAccess::MovedAccess(const Shape &shape, const std::vector<MovedSource> &sou
     for (Source &s : sources_) s.dims.push_back({0, 1, 0});
   }
   for (size_t d = dims_.size() - 1; d-- > 0;) merge(d);
+  areJoined_ = areRowsJoined();
 }
 
 /// Makes one dimension of two where all sources lie that way.
@@ -83,6 +84,33 @@ bool MovedAccess::merge(size_t d) {
   dims_[d] *= dims_[d + 1];
   dims_.erase(dims_.begin() + static_cast<ptrdiff_t>(d) + 1);
   return true;
+}
+
+bool MovedAccess::areRowsJoined() const {
+  return isCovered_ && dims_.size() == 2 && std::all_of(sources_.begin(), sources_.end(), [&](const Source &s) {
+           return s.dims[0].begin == 0 && s.dims[0].size == dims_[0] && s.dims[1].stride == 1;
+         });
+}
+
+/// Source by source: what is read lies side by side, what is written is in the first cache.
+void MovedAccess::copyJoined(const char *const *inputs, int64_t row, int64_t rows, char *to) const {
+  const auto size = static_cast<int64_t>(elementSize_);
+  const int64_t toStride = dims_[1] * size;
+  for (const Source &s : sources_) {
+    const int64_t fromStride = s.dims[0].stride * size;
+    const char *from = inputs[s.input] + (s.offset + s.dims[1].begin) * size + row * fromStride;
+    char *at = to + s.dims[1].begin * size;
+    const auto copyAll = [&](auto bytes) { // a constant where it is one of those that channels often have
+      for (int64_t r = 0; r < rows; ++r) std::memcpy(at + r * toStride, from + r * fromStride, bytes);
+    };
+    const auto bytes = static_cast<size_t>(s.dims[1].size * size);
+    switch (bytes) {
+    case 64: copyAll(std::integral_constant<size_t, 64>()); break;
+    case 128: copyAll(std::integral_constant<size_t, 128>()); break;
+    case 256: copyAll(std::integral_constant<size_t, 256>()); break;
+    default: copyAll(bytes);
+    }
+  }
 }
 
 void MovedAccess::copy(const char *from, int64_t stride, int64_t n, char *to) const {
@@ -155,8 +183,14 @@ const void *MovedAccess::elements(const char *const *inputs, int64_t begin, int6
   const int64_t inner = dims_.back();
   int64_t row = begin / inner, at = begin % inner;
   for (int64_t done = 0; done < n; ++row, at = 0) {
-    const int64_t count = std::min(inner - at, n - done);
     char *to = buffer + done * size;
+    if (const int64_t rows = areJoined_ && at == 0 ? (n - done) / inner : 0; rows > 1) {
+      copyJoined(inputs, row, rows, to);
+      done += rows * inner;
+      row += rows - 1;
+      continue;
+    }
+    const int64_t count = std::min(inner - at, n - done);
     if (!isCovered_) copyFill(count, to);
     for (const Source &s : sources_) {
       int64_t offset = s.offset, rest = row;

@@ -28,12 +28,15 @@ private:
   const void *ofOne(const char *const *inputs, int64_t begin, int64_t n, char *buffer) const;
   /// How many rows have been copied at once: none, or those whose elements lie side by side where rows are columns.
   int64_t copyColumns(const char *const *inputs, int64_t row, int64_t rows, char *to) const;
+  /// Whether rows are rows of all sources, one beside the other; copies whole ones of them.
+  bool areRowsJoined() const;
+  void copyJoined(const char *const *inputs, int64_t row, int64_t rows, char *to) const;
   void copyFill(int64_t n, char *to) const;
   void copy(const char *from, int64_t stride, int64_t n, char *to) const;
 
   size_t elementSize_;
   uint64_t fill_;
-  bool isCovered_;
+  bool isCovered_, areJoined_ = false;
   std::vector<int64_t> dims_; // outermost first; one at least
   std::vector<Source> sources_;
 };

@@ -10,6 +10,7 @@
 #include "TilePlan.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace opc {
 namespace {
@@ -30,9 +31,23 @@ struct Layout {
   int64_t tile = 0;               // elements
   std::vector<size_t> slotOffset; // bytes
   size_t scratch = 0;
+  std::vector<bool> isSteady; // by input: its elements are those of the tile before, in whole tiles
 };
 
 size_t sizeOf(const Region &region, uint32_t value) { return GetSizeOfDataType(region.descOf(value).data_type()); }
+
+/// The largest tile of at most `most` elements that is made of whole periods of the inputs that are repeated, as far as
+/// they fit: what has been written to a buffer for one tile is there for the next. Better of whole vectors, too.
+int64_t wholePeriods(int64_t most, const std::vector<TileAccess> &access) {
+  int64_t periods = 1;
+  for (const TileAccess &a : access)
+    if (const int64_t p = a.period(); p > 0 && p <= most)
+      if (const int64_t both = std::lcm(periods, p); both <= most) periods = both;
+  if (periods == 1) return most;
+  for (const int64_t vector : {64, 16, 1})
+    if (const int64_t unit = std::lcm(periods, vector); unit <= most) return most / unit * unit;
+  return most;
+}
 
 /// Gives inner values slots; a slot is free again after the last step that reads it. A step may write over an operand
 /// of the same size that it is the last to read.
@@ -77,6 +92,8 @@ Layout layOut(const Region &region, const std::vector<TileAccess> &access) {
     if (access[v].kind() == TileAccess::Kind::kWhole) bytes += static_cast<int64_t>(sizeOf(region, v));
   for (uint32_t v : region.outputs) bytes += static_cast<int64_t>(sizeOf(region, v));
   l.tile = std::clamp(kTileBytes / std::max<int64_t>(bytes, 1) / 64 * 64, kLeastTile, kLargestTile);
+  l.tile = wholePeriods(l.tile, access);
+  for (const TileAccess &a : access) l.isSteady.push_back(a.period() > 0 && l.tile % a.period() == 0);
   for (size_t b : l.slotBytes) {
     l.slotOffset.push_back(l.scratch);
     l.scratch += (b * static_cast<size_t>(l.tile) + 63) / 64 * 64;
@@ -112,18 +129,24 @@ public:
 
 private:
   void range(int64_t begin, int64_t end) const {
-    if (code_ && !s_.hasBuffers) return generated(begin, end - begin, nullptr);
+    const void *steady[kMaxRegionTensors] = {};
+    if (code_ && !s_.hasBuffers) return generated(begin, end - begin, nullptr, steady);
     char *scratch = scratchOfThread(s_.layout.scratch);
     for (; begin < end; begin += s_.layout.tile) {
       const int64_t n = std::min(s_.layout.tile, end - begin);
-      code_ ? generated(begin, n, scratch) : tile(begin, n, scratch);
+      code_ ? generated(begin, n, scratch, steady) : tile(begin, n, scratch);
     }
   }
 
-  void generated(int64_t begin, int64_t n, char *scratch) const {
+  /// `steady`: by input, where the elements are that each tile of a range finds in the same place. Code has no inner
+  /// values that would be written over them.
+  void generated(int64_t begin, int64_t n, char *scratch, const void **steady) const {
     const void *in[kMaxRegionTensors];
     void *out[kMaxRegionTensors];
-    for (size_t v = 0; v < r_.inputs.size(); ++v) in[v] = elements(v, begin, n, scratch);
+    for (size_t v = 0; v < r_.inputs.size(); ++v) {
+      in[v] = steady[v] ? steady[v] : elements(v, begin, n, scratch);
+      if (s_.layout.isSteady[v]) steady[v] = in[v];
+    }
     for (size_t o = 0; o < r_.outputs.size(); ++o) out[o] = out_[o] + begin * size(r_.outputs[o]);
     runCode(*code_, r_, in, out, n);
   }

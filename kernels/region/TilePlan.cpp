@@ -37,6 +37,16 @@ TileAccess::TileAccess(const Shape &input, const Shape &loop, size_t elementSize
 TileAccess::TileAccess(MovedAccess moved)
     : kind_(Kind::kMoved), elementSize_(0), moved_(std::make_shared<const MovedAccess>(std::move(moved))) {}
 
+int64_t TileAccess::period() const {
+  if (kind_ != Kind::kBroadcast) return 0;
+  int64_t elements = inner_.size, period = inner_.stride == 0 ? 0 : elements;
+  for (size_t d = outer_.size(); d-- > 0;) {
+    elements *= outer_[d].size;
+    if (outer_[d].stride != 0) period = elements;
+  }
+  return period;
+}
+
 int64_t TileAccess::offsetOf(int64_t row) const {
   int64_t offset = 0;
   for (size_t d = outer_.size(); d-- > 0;) {

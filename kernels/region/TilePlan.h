@@ -26,6 +26,9 @@ public:
   Kind kind() const { return kind_; }
   /// Whether a tile's elements may have to be written to a buffer.
   bool needsBuffer() const { return kind_ == Kind::kBroadcast || kind_ == Kind::kMoved; }
+  /// Of a broadcast input that is repeated as a whole, as biases of channels are: how many of the loop's elements until
+  /// it begins anew; 0 of others.
+  int64_t period() const;
   /// Of a moved input; `inputs` are where those of the region begin.
   const void *moved(const char *const *inputs, int64_t begin, int64_t n, char *buffer) const {
     return moved_->elements(inputs, begin, n, buffer);
