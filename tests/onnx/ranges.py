@@ -175,6 +175,47 @@ class Ranges(Case):
                    [m.value("x", ("n", 2))])
         self.refused(["error[OPC0220]", 'model.onnx: node 3 "scaled"', "computed from the sizes", "compile the model for one size"], "x=1..8,2")
 
+    def number(self, *nodes, initializers=()):
+        """y is a, and what the nodes make of its size s (and of b's, t) as e."""
+        self.model([m.node("Size", ["a"], ["s"]), m.node("Size", ["b"], ["t"]), *nodes, m.node("Cast", ["e"], ["f"], to=1), m.node("Add", ["a", "f"], ["z"]),
+                    m.node("ReduceSum", ["b"], ["u"], keepdims=0), m.node("Add", ["z", "u"], ["y"])],
+                   [m.value("a", ("n",)), m.value("b", ("m",))], initializers=initializers)
+
+    def test_numbers_that_agree_at_many_sizes(self):
+        """A minimum of a size and 5 is 5 at most sizes, and which of two sizes is larger the same at most pairs: neither may be frozen."""
+        for op, k, most in (("Min", 5, 8), ("Min", 5, 400), ("Max", 5, 8), ("Min", 63, 64), ("Equal", 1, 64), ("Equal", 5, 9), ("Greater", 3, 200), ("Less", 2, 64),
+                            ("Mod", 2, 64), ("Div", 4, 8)):
+            self.number(m.node(op, ["s", "k"], ["e"]), initializers=[m.tensor("k", np.array(k))])
+            with self.subTest(op, k=k, most=most):
+                self.refused(["error[OPC0220]", "computed from the sizes"], f"a=n:1..{most}", "b=3")
+        for op in ("Sub", "Div", "Max", "Min", "Equal", "Less", "Greater", "Mod"):
+            for ranges in (("a=n:1..9", "b=m:1..10"), ("a=n:1..400", "b=m:1..401"), ("a=n:1..20", "b=m:1..30"), ("a=n:2..5", "b=m:1..64"), ("a=n:1..9", "b=m:3..9")):
+                self.number(m.node(op, ["s", "t"], ["e"]))
+                with self.subTest(op, ranges=ranges):
+                    self.refused(["error[OPC0220]", "computed from the sizes"], *ranges)
+
+    def test_branches_that_follow_from_a_size(self):
+        yes, no = (m.graph([m.node(op, ["x"], ["t"])], [], [m.value("t")]) for op in ("Neg", "Exp"))
+        for op, k in (("Equal", 1), ("Greater", 3), ("Less", 2)):
+            self.model([m.node("Size", ["x"], ["s"]), m.node(op, ["s", "k"], ["c"]), m.node("If", ["c"], ["y"], "choice", then_branch=yes, else_branch=no)],
+                       [m.value("x", ("n",))], initializers=[m.tensor("k", np.array(k))])
+            for most in (8, 64):
+                self.refused(["error[OPC0220]"], f"x=n:1..{most}")
+        self.refused(["which branch of an If is computed depends on the sizes", 'node 2 "choice": then_branch with n = 1'], "x=n:1..64")
+        self.plan("x=n:4..64")
+        for n in (4, 9, 64):
+            x = np.linspace(-1, 1, n, dtype=F32)
+            np.testing.assert_allclose(self.run_plan({"x": x})[0], np.exp(x), rtol=1e-5)
+
+    def test_equal_ranges_of_two_sizes(self):
+        """What has the name of the second size has that one, though the first has the same range."""
+        self.model([m.node("Neg", [name], [name + "y"]) for name in "qkv"], [m.value("q", ("n", 4)), m.value("k", ("m", 4)), m.value("v", ("m", 4))], ("qy", "ky", "vy"))
+        for ranges in (("q=n:1..40,4", "k=m:1..40,4"), ("q=n:1..6,4", "k=m:1..6,4")):
+            self.plan(*ranges)
+            q, k, v = (np.random.default_rng(n).standard_normal((n, 4)).astype(F32) for n in (6, 3, 3))
+            for got, want in zip(self.run_plan({"q": q, "k": k, "v": v}, ("qy", "ky", "vy")), (-q, -k, -v)):
+                self.assertTrue((got == want).all())
+
     def test_two_open_sizes_in_one_shape(self):
         self.model([m.node("Shape", ["x"], ["s"]), m.node("Concat", ["s", "one"], ["to"], axis=0), m.node("Reshape", ["x", "to"], ["y"], "more")],
                    [m.value("x", ("n", "k"))], initializers=[m.tensor("one", np.array([1]))])

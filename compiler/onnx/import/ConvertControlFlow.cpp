@@ -91,8 +91,11 @@ std::optional<std::vector<Term>> branchesInOp(Conversion &c, size_t first, const
 
 void convertIf(Conversion &c) {
   checkCondition(c, c.in(0), c.inputText(0));
-  if (c.in(0)->value)
-    return giveAll(c, c.inliner().inlined(body(c, c.knownInt(0) ? "then_branch" : "else_branch"), {}));
+  if (c.in(0)->value) {
+    const bool isThen = c.knownInt(0) != 0;
+    c.draft.noteBranch(isThen);
+    return giveAll(c, c.inliner().inlined(body(c, isThen ? "then_branch" : "else_branch"), {}));
+  }
   // Of a condition of the run the branches are graphs of an op, where they fit and their results are of one type.
   std::optional<std::vector<Term>> yes, no;
   std::string noThen, noElse, difference = "a branch";

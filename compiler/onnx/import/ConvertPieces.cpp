@@ -69,12 +69,14 @@ void convertSlice(Conversion &c) {
   std::vector<int64_t> start(static_cast<size_t>(x->rank()), 0), stop = x->shape().dim_vec(),
                                                                  step(static_cast<size_t>(x->rank()), 1);
   std::vector<int64_t> flipped;
+  DimVector counts = x->shape().dim_vec();
   c.checkAxes(axes, x->rank());
   for (size_t k = 0; k < axes.size(); ++k) {
     const int64_t axis = c.axisOf(axes[k], x->rank());
     const auto at = static_cast<size_t>(axis);
     const Range r = clamped(c, starts[k], ends[k], steps[k], x->dim(axis));
-    if (r.count == 0) return c.out(emptied(c, x, at));
+    counts[at] = r.count;
+    if (r.count == 0) continue;
     if (r.step > 0) {
       start[at] = r.begin, stop[at] = r.end, step[at] = std::min(r.step, x->dim(axis));
     } else { // backwards: the elements forwards, then turned
@@ -84,6 +86,7 @@ void convertSlice(Conversion &c) {
     }
   }
   if (x->rank() == 0) return c.out(x);
+  if (Shape(counts).elem_cnt() == 0) return c.out(c.constant(x->type(), Shape(counts), {}));
   x = c.op("slice", {x}, {{"start", start}, {"stop", stop}, {"step", step}});
   c.out(flipped.empty() ? x : c.op("flip", {x}, {{"dims", flipped}}));
 }

@@ -119,8 +119,9 @@ Term resized(Conversion &c, const Resampling &r, const std::vector<int64_t> &axe
   return x == given ? c.op("identity", {x}) : x;
 }
 
+/// Scales are numbers of f32, and so is the product that is rounded down: 10 elements times 0.7 are 7.
 Axis scaledBy(const Conversion &c, int64_t from, double scale) {
-  const double to = std::floor(static_cast<double>(from) * scale);
+  const double to = std::floor(static_cast<float>(from) * static_cast<float>(scale));
   if (!(scale > 0) || to > 1e9) c.invalid("a scale of " + std::to_string(scale));
   return {from, static_cast<int64_t>(to), scale};
 }

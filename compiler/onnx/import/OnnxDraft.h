@@ -122,6 +122,10 @@ public:
   std::string graphOf(size_t first, const std::vector<Term> &inputs, const std::vector<Term> &results) const;
   bool hasOps(size_t first, const std::vector<Term> &results) const;
 
+  /// Remembers which branch of an `If` is in the graph in the place of the node.
+  void noteBranch(bool isThen) { branches_.push_back(places_.back() + (isThen ? ": then_branch" : ": else_branch")); }
+  const std::vector<std::string> &branches() const { return branches_; }
+
   /// The name of a value: its tensor's, where nothing else has it.
   void name(const Term &term, const std::string &name);
 
@@ -225,6 +229,7 @@ private:
   std::unordered_map<int, Term> untrained_; // by the trained variable's op
   std::unordered_set<std::string> sources_; // names of inputs and variables
   std::vector<std::string> places_ = {""}, names_ = {""};
+  std::vector<std::string> branches_;
   std::unordered_map<const Operand *, std::string> fixed_;
   std::map<std::string, Number> numbers_; // values of initializers that are in ops
 };

@@ -10,19 +10,60 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-/// Sizes at which a model is looked at: near the largest, inside, and beside the range where that has too few. None is
-/// 1 as long as there are others, because what has one row becomes other ops.
+/// Nothing is looked at below it where there is more: what has one row becomes other ops.
+int64_t leastOf(const SizeRange &r) { return std::max<int64_t>(r.min, std::min<int64_t>(2, r.max)); }
+
+/// The size, or one near it that no other range has, as far as the range has one.
+int64_t unlike(const Sizes &others, const SizeRange &r, int64_t size) {
+  const auto isFree = [&](int64_t n) { return std::find(others.begin(), others.end(), n) == others.end(); };
+  const auto most = static_cast<int64_t>(others.size());
+  for (int64_t away = 0; away <= most; ++away)
+    for (const int64_t n : {size - away, size + away})
+      if (n >= leastOf(r) && n <= r.max && isFree(n)) return n;
+  return size;
+}
+
+/// Sizes of which two become the graph: near the largest, inside, and beside the range where that has too few. No two
+/// ranges have the same one, as far as they can: sizes are told apart by it.
 std::vector<Sizes> sizesToImport(const std::vector<SizeRange> &ranges) {
   std::vector<Sizes> list(3);
   int64_t step = 0;
   for (const SizeRange &r : ranges) {
-    const int64_t least = std::max<int64_t>(r.min, std::min<int64_t>(2, r.max)), length = r.max - least;
+    const int64_t least = leastOf(r), length = r.max - least;
     const bool isLong = length > step + 6;
-    list[0].push_back(isLong ? r.max - 1 - step : r.max);
-    list[1].push_back(isLong ? least + length / 2 : length > 0 ? least : r.max + 1 + step);
-    list[2].push_back(isLong ? least + length / 3 : r.max + 3 + 2 * step);
+    const auto add = [&](size_t k, int64_t size) { list[k].push_back(size > r.max ? size : unlike(list[k], r, size)); };
+    add(0, isLong ? r.max - 1 - step : r.max);
+    add(1, isLong ? least + length / 2 : length > 0 ? least : r.max + 1 + step);
+    add(2, isLong ? least + length / 3 : r.max + 3 + 2 * step);
     ++step;
   }
+  return list;
+}
+
+/// Sizes at which the graph must be what the model is there, since at the first ones numbers may agree by chance: a
+/// minimum of a size and 5 at sizes above 5, two sizes of which one is always the larger. All of a short range; of
+/// others small ones, the ends, and the sizes in another order, or equal.
+std::vector<Sizes> sizesToCheck(const std::vector<SizeRange> &ranges) {
+  std::vector<Sizes> list;
+  const auto add = [&](auto sizeOf) {
+    Sizes sizes;
+    for (size_t i = 0; i < ranges.size(); ++i)
+      sizes.push_back(std::clamp(sizeOf(ranges[i], static_cast<int64_t>(i)), leastOf(ranges[i]), ranges[i].max));
+    if (std::find(list.begin(), list.end(), sizes) == list.end()) list.push_back(std::move(sizes));
+  };
+  constexpr int64_t kAll = 16;
+  const auto count = static_cast<int64_t>(ranges.size());
+  if (count == 1 && ranges[0].max - leastOf(ranges[0]) < kAll) {
+    for (int64_t n = leastOf(ranges[0]); n <= ranges[0].max; ++n) add([n](const SizeRange &, int64_t) { return n; });
+    return list;
+  }
+  add([](const SizeRange &r, int64_t) { return leastOf(r); });
+  add([](const SizeRange &r, int64_t) { return r.max; });
+  for (const int64_t n : {3, 5, 8}) add([n](const SizeRange &, int64_t) { return n; });
+  add([count](const SizeRange &r, int64_t i) {
+    return leastOf(r) + 1 + 2 * i + (r.max - leastOf(r)) * (i + 1) / (count + 2);
+  });
+  add([count](const SizeRange &r, int64_t i) { return r.max - 1 - 3 * i - (r.max - leastOf(r)) * i / (count + 1); });
   return list;
 }
 
@@ -38,6 +79,7 @@ struct Look {
   Sizes sizes;
   std::optional<ImportedModel> model;
   std::vector<Diagnostic> diagnostics;
+  bool hasOne = false; // a size of 1, with which other ops may compute the same
 };
 
 Look lookAt(const ParsedModel &parsed, const Registry &registry, const ImportRequest &request, const Sizes &sizes) {
@@ -67,17 +109,43 @@ std::map<std::string, std::vector<int>> sizeDimsOf(const Look &a, const Look &b)
   return found;
 }
 
+SizedModel sizedOf(const std::vector<SizeRange> &ranges, const Look &look) {
+  return {&look.model->draft, &look.model->outputs, sizesText(ranges, look.sizes)};
+}
+
 std::unique_ptr<GraphFile> merged(const Registry &registry, const std::vector<SizeRange> &ranges, const Look &a,
                                   const Look &b) {
   GraphDraft draft(registry);
-  const NamedTerms outputs = mergeSizes(&draft, {&a.model->draft, &a.model->outputs, sizesText(ranges, a.sizes)},
-                                        {&b.model->draft, &b.model->outputs, sizesText(ranges, b.sizes)});
+  const NamedTerms outputs = mergeSizes(&draft, sizedOf(ranges, a), sizedOf(ranges, b));
   draft.addNumbers(a.model->draft);
   auto file = std::make_unique<GraphFile>();
   draft.write(outputs, file.get());
   file->decided = a.model->decided;
   file->sizeDims = sizeDimsOf(a, b);
   return file;
+}
+
+/// Throws SizesRefusal where the model is something else than the graph that `a` has become part of.
+void checkAgainst(const Registry &registry, const std::vector<SizeRange> &ranges, const Look &a,
+                  const std::vector<Look> &checks) {
+  for (const Look &look : checks) {
+    bool isWithin = true; // those beside the range may be what they are
+    for (size_t i = 0; i < ranges.size(); ++i) isWithin &= look.sizes[i] <= ranges[i].max;
+    if (!isWithin) continue;
+    if (look.model->draft.branches() != a.model->draft.branches()) {
+      const std::vector<std::string> &one = a.model->draft.branches(), &other = look.model->draft.branches();
+      const auto [at, place] = std::mismatch(one.begin(), one.end(), other.begin(), other.end());
+      throw SizesRefusal{"", "which branch of an If is computed depends on the sizes (" +
+                                 (at == one.end() ? "" : *at + " with ") + sizesText(ranges, a.sizes) + ", " +
+                                 (place == other.end() ? "" : *place + " with ") + sizesText(ranges, look.sizes) + ")"};
+    }
+    GraphDraft scratch(registry);
+    try {
+      mergeSizes(&scratch, sizedOf(ranges, a), sizedOf(ranges, look));
+    } catch (const SizesRefusal &r) {
+      if (r.in == SizesRefusal::In::kNumbers || (r.in == SizesRefusal::In::kAttributes && !look.hasOne)) throw;
+    }
+  }
 }
 
 std::unique_ptr<GraphFile> fileOf(ImportedModel *model) {
@@ -108,11 +176,30 @@ std::unique_ptr<GraphFile> importedForSizes(const ParsedModel &parsed, const Reg
     if (look.model && look.model->isUnbound) return fileOf(&*look.model);
     if (look.model) looks.push_back(std::move(look));
   }
+  // Where the model has no meaning a run refuses the size.
+  std::vector<Look> checks;
+  const auto check = [&](const Sizes &sizes, bool hasOne) {
+    const bool isKnown = std::any_of(looks.begin(), looks.end(), [&](const Look &l) { return l.sizes == sizes; });
+    Look look = isKnown ? Look{} : lookAt(parsed, registry, request, sizes);
+    look.hasOne = hasOne;
+    if (look.model) checks.push_back(std::move(look));
+  };
+  for (const Sizes &sizes : sizesToCheck(ranges)) check(sizes, false);
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    Sizes sizes = looks[0].sizes;
+    sizes[i] = 1;
+    if (ranges[i].min <= 1 && ranges[i].max > 1) check(sizes, true);
+  }
   // Two that agree but for what can be said without a number: at one size shapes may be equal by chance.
   SizesRefusal first{"", "beyond its largest size the model has no meaning, and the range has no other"};
   for (size_t b = looks.size(); b-- > 1;)
     for (size_t a = b; a-- > 0;) try {
-        return merged(registry, ranges, looks[a], looks[b]);
+        std::unique_ptr<GraphFile> file = merged(registry, ranges, looks[a], looks[b]);
+        for (const size_t one : {a, b}) {
+          checkAgainst(registry, ranges, looks[one], looks);
+          checkAgainst(registry, ranges, looks[one], checks);
+        }
+        return file;
       } catch (const SizesRefusal &r) {
         first = r;
       } catch (const Refusal &r) {

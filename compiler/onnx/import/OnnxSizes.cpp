@@ -89,9 +89,12 @@ private:
     return list;
   }
 
-  [[noreturn]] void differ(const std::string &what) const {
+  [[noreturn]] void differ(const std::string &what, SizesRefusal::In in = SizesRefusal::In::kOps) const {
     throw SizesRefusal{opA_ ? a_.draft->places_[opA_->place] : "",
-                       what + " (" + a_.sizes + " against " + b_.sizes + ")"};
+                       what + " (" + a_.sizes + " against " + b_.sizes + ")", in};
+  }
+  [[noreturn]] void differInNumbers(const std::string &what) const {
+    differ("a constant that it reads, computed from the sizes, " + what, SizesRefusal::In::kNumbers);
   }
 
   /// An input or a variable.
@@ -134,8 +137,7 @@ private:
   Term sized(const StoredTensor &a, const StoredTensor &b) {
     const OpTensor atA = tensorOf(a), atB = tensorOf(b);
     const DataType type = atA.type();
-    if (type == kBool || atA.elements() > 1024)
-      differ("a constant that it reads, computed from the sizes, has other values");
+    if (type == kBool || atA.elements() > 1024) differInNumbers("has other values");
     OpTensor rest = tensorOf(a);
     std::map<Dim, OpTensor> places; // of each size a 1 where it stands
     for (int64_t k = 0; k < atA.elements(); ++k) {
@@ -143,8 +145,8 @@ private:
       const Dim dim(static_cast<int64_t>(before), static_cast<int64_t>(after));
       if (before == after) continue;
       if (static_cast<double>(dim.first) != before || static_cast<double>(dim.second) != after || !findDim(dim).first)
-        differ("a constant that it reads, computed from the sizes, is " + numberText(before) + " and " +
-               numberText(after) + ", which no tensor before it has as a size");
+        differInNumbers("is " + numberText(before) + " and " + numberText(after) +
+                        ", which no tensor before it has as a size");
       setElement(&rest, k, 0);
       const auto [place, isNew] = places.try_emplace(dim, OpTensor(a.desc));
       if (isNew)
@@ -236,7 +238,8 @@ private:
       else if (op.conf.type == "slice")
         value = fromEnd(*value.get<std::vector<int64_t>>(), *other.get<std::vector<int64_t>>(), name == "stop");
       else
-        differ("attribute '" + name + "' of its op " + op.conf.type + " depends on the sizes");
+        differ("attribute '" + name + "' of its op " + op.conf.type + " depends on the sizes",
+               SizesRefusal::In::kAttributes);
     }
     return copied(std::move(op));
   }
@@ -277,7 +280,8 @@ private:
       if (a[k] == b[k]) continue;
       const int64_t end = a[k] - opA_->inputs[0]->dim(static_cast<int64_t>(k)),
                     endOfB = b[k] - opB_->inputs[0]->dim(static_cast<int64_t>(k));
-      if (end != endOfB || end > 0 || (end == 0 && !isStop)) differ("it cuts at places that depend on the sizes");
+      if (end != endOfB || end > 0 || (end == 0 && !isStop))
+        differ("it cuts at places that depend on the sizes", SizesRefusal::In::kAttributes);
       places[k] = end == 0 ? INT64_MAX : end;
     }
     return places;

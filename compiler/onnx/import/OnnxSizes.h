@@ -42,6 +42,9 @@ struct SizedModel {
 /// What cannot be said for all sizes, and at which node.
 struct SizesRefusal {
   std::string place, message;
+  /// Ops may be others at a size that something else has by chance, and attributes where a size is 1, and compute the
+  /// same; numbers may not.
+  enum class In { kOps, kAttributes, kNumbers } in = In::kOps;
 };
 
 /// Copies `a` into the empty draft `to`, with everything in which `b` differs said without a number: -1 in a reshape,
