@@ -233,6 +233,22 @@ class Steps(Case):
         seen[7] = False
         self.check(300, 260, lambda s: np.where(seen, s, np.finfo(F32).min), seen=seen)
 
+    def test_scores_that_are_hidden_may_be_anything(self):
+        """NaN, infinite or beyond f32: nobody sees them."""
+        seen = np.broadcast_to(np.arange(300) < 200, (260, 300))
+        for lowest, middle in ((np.finfo(F32).min, [m.node("Where", ["seen", "s", "low"], ["t"])]), (-np.inf, [m.node("Add", ["s", "bias"], ["t"])])):
+            inputs = [m.value("seen", (260, 300), m.ELEMENT[np.dtype(bool)])] if lowest != -np.inf else [m.value("bias", (260, 300))]
+            self.model(300, 260, middle, inputs)
+            self.assertEqual(self.fused(), 1)
+            for bad in (np.nan, np.inf, 3e38):
+                given = {"q": uniform(1, 3, 260, 16), "k": uniform(1, 300, 3, 16), "v": uniform(1, 3, 300, 8)}
+                scores = given["q"].astype(np.float64) @ given["k"].astype(np.float64).transpose(0, 2, 3, 1)
+                given["k"][:, 200:] = bad
+                given.update({"seen": seen} if lowest != -np.inf else {"bias": np.where(seen, 0, lowest).astype(F32)})
+                np.savez(os.path.join(self.dir, "in.npz"), **given)
+                self.tool("run", "model.onnx", "--inputs", "in.npz", "--outputs", "out.npz")
+                self.close(np.load(os.path.join(self.dir, "out.npz"))["y"], later_ops.softmax(np.where(seen, scores, -np.inf)) @ given["v"])
+
     def test_numbers_of_other_ranks(self):
         """The lowest number may have more axes than the choice."""
         constant = lambda v: m.node("Constant", [], ["lower"], value=np.full((1, 1, 1), v, F32))  # noqa: E731

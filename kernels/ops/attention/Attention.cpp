@@ -112,7 +112,7 @@ REGISTER_USER_OP("scaled_dot_product_attention")
         "values may have fewer heads, a divisor of the queries' (grouped-query attention): the queries' heads share "
         "them, each as many that lie one after another. softcap > 0 makes softcap * tanh(score / softcap) of the "
         "scores before they are masked. mask broadcasts to [..., heads, n, m]: of query's type it is added to the "
-        "scores, as bool it says which keys a query sees. Query i stands at place i + offset among the keys, where "
+        "scores (what is -1e30 or less stands in their place), as bool it says which keys a query sees. Query i stands at place i + offset among the keys, where "
         "offset counts the keys of the past, and -1 stands for m - n. With causal it sees the keys up to its place; window_left and "
         "window_right are how many before and behind its place it sees (-1: all; with causal none behind it). "
         "key_lengths [...], i32 or i64, says for each sequence how many of its keys count; the last query stands at "

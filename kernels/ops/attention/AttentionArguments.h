@@ -6,6 +6,9 @@
 
 namespace opc::ops {
 
+/// A number of an added mask that is as low, or lower, takes the score's place: beside it any score is lost.
+constexpr double kHidden = -1e30;
+
 /// query [heads, n, d], key [heads / perKey, m, d], value [heads / perKey, m, dv]; out and dout [heads, n, dv].
 struct AttentionArguments {
   const void *query, *key, *value, *mask; // mask: null for none

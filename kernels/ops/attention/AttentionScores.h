@@ -5,6 +5,7 @@
 #include "Gemm.h"
 #include "RowMath.h"
 #include "SimdExp.h"
+#include "attention/AttentionArguments.h"
 #include "attention/AttentionShape.h"
 
 #include <algorithm>
@@ -196,14 +197,17 @@ private:
     if (!added_ && !seen_) return;
     const int64_t base = maskOffset[static_cast<size_t>(h)] + i * maskRow + first * maskColumn;
     if (added_ && maskColumn == 1) {
-      for (int64_t j = 0; j < count; ++j) row[j] += added_[base + j];
+      for (int64_t j = 0; j < count; ++j) row[j] = lowered(row[j], added_[base + j]);
     } else if (added_) {
-      for (int64_t j = 0; j < count; ++j) row[j] += added_[base];
+      for (int64_t j = 0; j < count; ++j) row[j] = lowered(row[j], added_[base]);
     } else {
       for (int64_t j = 0; j < count; ++j)
         if (!seen_[base + j * maskColumn]) row[j] = -std::numeric_limits<T>::infinity();
     }
   }
+  /// What nobody is to see has no score, be it NaN: beside so low a mask any number is lost.
+  static T lowered(T score, T by) { return by <= T(kHidden) ? by : score + by; }
+
   const T *added_ = nullptr;
   const bool *seen_ = nullptr;
   const int32_t *lengths32_ = nullptr;

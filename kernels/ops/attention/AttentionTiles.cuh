@@ -141,7 +141,8 @@ __device__ Compute<T> scoreOf(const AttentionArguments &a, const Places &p, int6
   if (!a.mask) return score;
   const int64_t at = maskBase + i * a.maskRow + j * a.maskColumn;
   if (a.maskIsBool) return static_cast<const uint8_t *>(a.mask)[at] ? score : minusInfinity<C>();
-  return score + load(static_cast<const T *>(a.mask)[at]);
+  const C by = load(static_cast<const T *>(a.mask)[at]);
+  return by <= C(ops::kHidden) ? by : score + by;
 }
 
 } // namespace opc::cuda
