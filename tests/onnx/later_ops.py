@@ -332,6 +332,32 @@ class Regions(Case):
         self.refused(INVALID, "leads to place 2", "MaxRoiPool", [x, rois + F32(1)], pooled_shape=[2, 2], constants=(1,))
 
 
+class Pieces(Case):
+    def test_slices_without_elements(self):
+        """Where one axis has none left the others are cut all the same."""
+        x = uniform(6, 7, 5)
+        for starts, ends, axes, steps, want in (([0, 3], [2, 3], [0, 2], [1, 1], x[0:2, :, 3:3]), ([3, 0], [3, 2], [2, 0], [1, -1], x[0:2:-1, :, 3:3]),
+                                                ([0, 3, 1], [2, 3, 4], [0, 2, 1], [1, 1, 1], x[0:2, 1:4, 3:3]), ([4, 4], [2, 3], [0, 1], [1, 1], x[4:2, 4:3]),
+                                                ([5, 3], [0, 3], [0, 2], [-2, 1], x[5:0:-2, :, 3:3])):
+            made = self.judged("Slice", [x, i64(*starts), i64(*ends), i64(*axes), i64(*steps)], constants=(1, 2, 3, 4))["o0"]
+            self.assertEqual(made.shape, want.shape)
+        empty = np.zeros((0, 5, 4), F32)
+        made = self.ran("Slice", [empty, i64(0, 1), i64(1, 3), i64(0, 1)], constants=(1, 2, 3))["o0"]
+        self.assertEqual(made.shape, (0, 2, 4))
+        self.assertEqual(self.ran("Slice", [x], opset=9, starts=[0, 3], ends=[2, 3], axes=[0, 2])["o0"].shape, (2, 7, 0))
+
+    def test_sizes_by_scales(self):
+        """The product of a size and a scale is one of f32: 10 times 0.7 are 7 elements."""
+        for n, scale, want in ((10, 0.7, 7), (5, 1.4, 7), (5, 2.6, 13), (100, 0.57, 57), (20, 0.35, 7), (10, 2.3, 23), (30, 0.9, 27), (7, 1.0, 7), (3, 2.5, 7)):
+            x = uniform(1, 1, n)
+            made = self.judged("Resize", [x, None, np.array([1, 1, scale], F32)], constants=(2,), opset=13, mode="nearest", coordinate_transformation_mode="asymmetric",
+                               nearest_mode="floor")["o0"]
+            self.assertEqual(made.shape, (1, 1, want), (n, scale))
+            if scale >= 1:
+                made = self.judged("Upsample", [x, np.array([1, 1, scale], F32)], constants=(1,), opset=9, mode="nearest")["o0"]
+                self.assertEqual(made.shape, (1, 1, want), (n, scale))
+
+
 class Pools(Case):
     def windows(self, x, kernel, dilations, strides, pads):
         """The elements of each window, NaN where there is none: [n, c, out..., kernel...]."""
