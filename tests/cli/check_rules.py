@@ -73,6 +73,10 @@ class Rules(Checks):
             self.assertIn({"op": "act", "kernel": "cpu/relu/f32", "from": "libfast.so", "priority": 10}, lock["tasks"])
             self.assertNotIn(folder, self.read("g.opc.lock"))
             self.check("g.pbtxt", *fast)
+            # A graph with a manifest has a registry of its own, and the plugin's kernels are in that, too.
+            self.write("g.ops.pbtxt", "version: 1\n")
+            self.assertEqual(self.findings("g.pbtxt", *fast, code=0), [])
+            os.remove(self.path("g.ops.pbtxt"))
             # What the built-in kernel writes in place is a note beside it: it needs less memory.
             found = [f for f in self.findings("g.pbtxt", code=0) if f["severity"] != "note"]
             self.assertEqual([(f["rule"], f["severity"], f["op"], f["source"]["line"]) for f in found], [("KERNEL_FALLBACK", "warning", "act", 4)])

@@ -219,6 +219,33 @@ class Locks(Checks):
         self.check(".", "--unreferenced", "delete")
         self.assertEqual(sorted(os.listdir(self.folder)), ["g.opc.lock", "g.pbtxt"])
 
+    def test_the_lock_of_a_linked_graph(self):
+        self.locked()
+        self.write("target", GRAPH)
+        os.symlink("target", self.path("linked.pbtxt"))
+        self.check("linked.pbtxt", "--update")
+        self.write("opc.toml", '[check]\npaths = ["*.pbtxt"]\n')
+        for folder in ((".",), ()):
+            self.assertEqual(self.findings(*folder, code=0), [])
+        os.remove(self.path("target"))
+        for folder in ((".",), ()):
+            self.assertEqual(self.rules(*folder, code=0), {"LOCK_UNREFERENCED"})
+
+    def test_manifests_are_no_graphs(self):
+        self.locked()
+        for name in ("g.ops.pbtxt", "alone.ops.pbtxt"):
+            self.write(name, "version: 1\n")
+        self.write("opc.toml", '[check]\npaths = ["*.pbtxt"]\n')
+        for folder in ((".",), ()):
+            self.assertEqual(self.check(*folder).stderr, "checked 1 graph: no finding\n")
+        found = self.findings("g.ops.pbtxt", "alone.ops.pbtxt", code=3)
+        self.assertEqual([(f["rule"], f["help"]) for f in found if f["rule"] == "GRAPH_INVALID"],
+                         [("GRAPH_INVALID", "give the graph: g.pbtxt"),
+                          ("GRAPH_INVALID", "give the graph that it belongs to: what it is called without .ops")])
+        said = subprocess.run([OPC, "show", "g.ops.pbtxt"], capture_output=True, text=True, cwd=self.folder)
+        self.assertEqual(said.returncode, 3)
+        self.assertIn("error[OPC0103]: not a graph: g.ops.pbtxt is the manifest of a graph's operators in Python", said.stderr)
+
 
 class Changes(Checks):
     def test_attribute(self):

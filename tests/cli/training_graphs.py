@@ -109,6 +109,13 @@ class Optimizers(unittest.TestCase):
         found = trained(7, "--optimizer", f"adamw:beta1=0.5,beta2=0.75,epsilon={2.0 ** -20}", "--lr", "0.03125", "--weight-decay", "0.25", "--no-decay", "v")
         self.same({"w_now": found["w_now"], "v_now": found["v_now"]}, [simulate(7, self.adam(0.25))[0], simulate(7, self.adam(0))[1]])
 
+    def test_decay_of_nothing(self):
+        step = ("grad", write("graph.pbtxt", GRAPH), "--loss", "loss", "--optimizer", "adamw", "--lr", "0.03125", "-o", "never.pbtxt")
+        said = run(*step, "--weight-decay", "0.25", "--no-decay", "v", "--no-decay", "zz*", code=2).stderr
+        self.assertIn("the graph has no variable 'zz*' (--no-decay zz*)", said)
+        self.assertIn("--no-decay needs --weight-decay", run(*step, "--no-decay", "v", code=2).stderr)
+        self.assertFalse(os.path.exists(os.path.join(scratch.name, "never.pbtxt")))
+
     def test_clipping(self):
         def prepare(g):
             norm = np.sqrt(sum((x * x).sum() for x in g))

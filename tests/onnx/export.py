@@ -183,6 +183,27 @@ class Export(Case):
         self.opc("run", "s.onnx", "--input", "g=2,4", "--output", "w.next=n.npy", "--quiet")
         np.testing.assert_array_equal(np.load(self.path("n.npy")), np.array([2, 1], F32))
 
+    def test_variables_that_nothing_reads_are_left_out(self):
+        """A plan has no values for them; an op that does nothing for an output goes with its variable."""
+
+        def variable(name):
+            return (f'op {{ name: "{name}" variable_conf {{ out: "out" shape {{ dim: 2 }} data_type: kFloat '
+                    'initializer { constant_conf { value: 3 } } } }\n')
+
+        graph = self.graph(input_op("x", 2) + variable("w") + variable("unused") + variable("idle") + tensor_op("dead", "relu", {"x": "idle/out"}, "y") +
+                           tensor_op("p", "broadcast_mul", {"x": "x/out", "y": "w/out"}, "z") + output_op("o", "p/z_0"))
+        self.opc("grad", graph, "--loss", "o", "--optimizer", "sgd", "--lr", "0.5", "-o", "step.pbtxt")
+        for what, kept in ((graph, {"w"}), ("step.pbtxt", {"w", "train_step"})):
+            self.opc("compile", what, "--emit", "onnx", "-o", "u.onnx")
+            self.assertEqual([n for n, _ in self.ports("u.onnx")[0]], ["x"])
+            self.assertEqual({dict(m.fields(b))[8].decode() for n, b in self.fields_of("u.onnx")[1] if n == 5}, kept)
+            self.assertNotIn("Relu", self.nodes("u.onnx"))
+            self.opc("run", "u.onnx", "--input", "x=1,2", "--output", "o=o.npy", "--quiet")
+            np.testing.assert_array_equal(np.load(self.path("o.npy")), np.array([3, 6], F32))
+        # The gradient of the sum of x w is x.
+        self.opc("run", "u.onnx", "--input", "x=1,2", "--output", "w.next=n.npy", "--quiet")
+        np.testing.assert_array_equal(np.load(self.path("n.npy")), np.array([2.5, 2], F32))
+
 
 class Refused(Case):
     def small(self):

@@ -3,6 +3,7 @@
 #include "GraphFiles.h"
 
 #include "GitFiles.h"
+#include "GraphInput.h"
 #include "LockFile.h"
 #include "Option.h"
 
@@ -11,6 +12,7 @@
 #include <fnmatch.h>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace opc::cli {
@@ -20,6 +22,7 @@ namespace fs = std::filesystem;
 namespace {
 
 const std::string kStandardInput = "-", kLockEnding = ".opc.lock", kAnyFolders = "**/";
+const std::string kManifestEnding = ".ops.pbtxt"; // of operators in Python
 constexpr const char *kGraphEndings[] = {".pbtxt", ".prototxt", ".pb", ".onnx"};
 
 bool endsWith(const std::string &text, const std::string &ending) {
@@ -39,11 +42,22 @@ bool isGraph(const std::string &path) {
   return false;
 }
 
-/// A lock, or what lies beside one.
-bool isOfLock(const std::string &path) {
+/// Whether a file that ends as a graph does says what operators another one has.
+bool isManifest(const std::string &file) { return !graphOfManifest(file).empty() || holdsManifest(file); }
+
+/// What a path has before the ending of a lock, or of what lies beside one; nothing for other paths.
+std::optional<std::string> stemOfLock(const std::string &path) {
   const std::string stem = "g";
-  return endsWith(path, kLockEnding) || endsWith(path, inputsPathOf(stem).substr(stem.size())) ||
-         endsWith(path, valuesPathOf(stem).substr(stem.size()));
+  for (const std::string &ending : {kLockEnding, inputsPathOf(stem).substr(1), valuesPathOf(stem).substr(1)})
+    if (endsWith(path, ending)) return path.substr(0, path.size() - ending.size());
+  return std::nullopt;
+}
+
+/// Whether a graph of this name is there, also as a link, which a search does not follow.
+bool hasGraph(const std::string &stem) {
+  std::error_code error;
+  return std::any_of(std::begin(kGraphEndings), std::end(kGraphEndings),
+                     [&](const char *ending) { return fs::is_regular_file(stem + ending, error); });
 }
 
 /// Regular files below a folder, sorted.
@@ -89,19 +103,16 @@ Result<GraphFiles> filesOfGlob(const std::string &folder, const std::string &glo
   if (!fs::is_directory(start.empty() ? "." : start, error)) return found;
   OPC_ASSIGN_OR_RETURN(const std::vector<std::string> files, filesBelow(start.empty() ? "." : start));
   const std::string whole = (root / glob).lexically_normal().string();
-  const auto isThere = [&](const std::string &file) { return std::binary_search(files.begin(), files.end(), file); };
   for (const std::string &file : files) {
-    if (!isOfLock(file)) {
-      if (matchesGlob(whole, file)) found.graphs.push_back(file);
+    const std::optional<std::string> stem = stemOfLock(file);
+    if (!stem) {
+      if (matchesGlob(whole, file) && !isManifest(file)) found.graphs.push_back(file);
       continue;
     }
     if (!endsWith(file, kLockEnding)) continue;
-    const std::string stem = file.substr(0, file.size() - kLockEnding.size());
     const bool isWanted = std::any_of(std::begin(kGraphEndings), std::end(kGraphEndings),
-                                      [&](const char *ending) { return matchesGlob(whole, stem + ending); });
-    const bool hasGraph = std::any_of(std::begin(kGraphEndings), std::end(kGraphEndings),
-                                      [&](const char *ending) { return isThere(stem + ending); });
-    if (isWanted && !hasGraph) found.orphans.push_back(file);
+                                      [&](const char *ending) { return matchesGlob(whole, *stem + ending); });
+    if (isWanted && !hasGraph(*stem)) found.orphans.push_back(file);
   }
   return found;
 }
@@ -139,7 +150,7 @@ Result<GraphFiles> findGraphs(const std::vector<std::string> &paths) {
     std::set<std::string> locks;
     const size_t before = found.graphs.size();
     for (const std::string &file : files)
-      if (isGraph(file)) {
+      if (isGraph(file) && !isManifest(file)) {
         add(file);
         for (const std::string &beside : {lockPathOf(file), inputsPathOf(file), valuesPathOf(file)})
           locks.insert(beside);
@@ -147,7 +158,8 @@ Result<GraphFiles> findGraphs(const std::vector<std::string> &paths) {
     if (found.graphs.size() == before && locks.empty())
       return usageError("no graph is in " + path, "graphs are files that end in .pbtxt, .prototxt, .pb or .onnx");
     for (const std::string &file : files)
-      if (isOfLock(file) && !locks.count(file)) found.orphans.push_back(file);
+      if (const auto stem = stemOfLock(file); stem && !locks.count(file) && !hasGraph(*stem))
+        found.orphans.push_back(file);
   }
   return found;
 }
@@ -157,12 +169,19 @@ namespace {
 /// The graphs of a revision below a folder, as filesBelow() names files; of those that are gone.
 Status addGone(const std::string &revision, const std::string &folder, std::set<std::string> *gone) {
   OPC_ASSIGN_OR_RETURN(const std::vector<std::string> files, listGitFiles(revision, folder));
+  const std::set<std::string> all(files.begin(), files.end());
+  const auto hadGraph = [&](const std::string &manifest) {
+    const std::string stem = manifest.substr(0, manifest.size() - kManifestEnding.size());
+    return std::any_of(std::begin(kGraphEndings), std::end(kGraphEndings),
+                       [&](const char *ending) { return all.count(stem + ending) > 0; });
+  };
   for (const std::string &file : files) {
     std::error_code error;
     const fs::path path = (fs::path(folder) / file).lexically_normal();
     const bool isBeside = std::any_of(path.begin(), path.end(), [](const fs::path &part) {
       return part != ".." && part != "." && isPassedOver(part.string());
     });
+    if (endsWith(file, kManifestEnding) && hadGraph(file)) continue;
     if (isGraph(file) && !isBeside && !fs::exists(fs::symlink_status(path, error))) gone->insert(path.string());
   }
   return Status::ok();
@@ -186,7 +205,8 @@ Result<std::vector<std::string>> takeRemovedGraphs(const std::string &revision, 
     bool isKept = isThere || gone.size() == before;
     if (isThere && gone.size() > before) { // all of a folder's graphs may be gone
       OPC_ASSIGN_OR_RETURN(const std::vector<std::string> files, filesBelow(path));
-      isKept = std::any_of(files.begin(), files.end(), [](const std::string &f) { return isGraph(f) || isOfLock(f); });
+      isKept =
+          std::any_of(files.begin(), files.end(), [](const std::string &f) { return isGraph(f) || stemOfLock(f); });
     }
     if (isKept) left.push_back(path);
   }

@@ -15,12 +15,13 @@ struct GraphFiles {
 };
 
 /// `paths`: files, and folders, in which every *.pbtxt, *.prototxt, *.pb and *.onnx is a graph. Folders whose name
-/// begins with a dot, crash folders and ONNX's test_data_set_* are passed over, and links are not followed. Errors:
-/// OPC0706; OPC0001 for a folder without graphs.
+/// begins with a dot, crash folders and ONNX's test_data_set_* are passed over, as are manifests of Python operators,
+/// and links are not followed. Errors: OPC0706; OPC0001 for a folder without graphs.
 Result<GraphFiles> findGraphs(const std::vector<std::string> &paths);
 
-/// The files below `folder` that a glob matches, locks aside; ** stands for any folders, also none. Sorted; relative to
-/// `folder` when that is the working directory. Orphans are locks whose graph would match and is not there.
+/// The files below `folder` that a glob matches, locks and manifests aside; ** stands for any folders, also none.
+/// Sorted; relative to `folder` when that is the working directory. Orphans are locks whose graph would match and is
+/// not there.
 Result<GraphFiles> filesOfGlob(const std::string &folder, const std::string &glob);
 
 /// A glob of the settings and the folder that it is from.

@@ -7,6 +7,7 @@
 #include "DiagnosticText.h"
 #include "Log.h"
 #include "OptionRanges.h"
+#include "PluginOpeners.h"
 #include "PluginOverrides.h"
 #include "PythonPlugins.h"
 #include "TextParts.h"
@@ -113,10 +114,25 @@ int Invocation::finish(int code) {
   return code;
 }
 
+namespace {
+
+/// Opening a library takes what its registrars have left, and they run once: for the next registry, that of a graph
+/// with a manifest, it is kept.
+Status keepRegistrations(const std::string &path) {
+  if (pluginOpener(path)) return Status::ok(); // kept already, or no library
+  OPC_ASSIGN_OR_RETURN(const LoadedPlugin loaded, openPlugin(path));
+  setPluginOpener({"library " + path, [path](const std::string &other) { return other == path; },
+                   [loaded](const std::string &) -> Result<LoadedPlugin> { return loaded; }});
+  return Status::ok();
+}
+
+} // namespace
+
 Result<Registry> loadRegistry(const std::vector<std::string> &plugins) {
   Registry registry;
   OPC_RETURN_IF_ERROR(registry.addLinked());
   for (const std::string &path : plugins) {
+    OPC_RETURN_IF_ERROR(keepRegistrations(pluginPath(path)));
     OPC_ASSIGN_OR_RETURN(PluginInfo info, registry.loadPlugin(path));
     if (const auto names = overriddenBy(registry, info.path); !names.empty())
       logNote(info.path + " overrides the built-in " + (names.size() == 1 ? "op " : "ops ") + joined(names, ", "));

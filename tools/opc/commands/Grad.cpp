@@ -103,6 +103,7 @@ public:
     if (!writes) options_.wanted = namesToCheck(*options_.gradient); // the rest of the graph is not looked at
     Pipeline pipeline(registry, options_);
     if (!pipeline.import(input.name, input.bytes)) return failureOf(pipeline);
+    if (writes) OPC_RETURN_IF_ERROR(training_.checkVariables(pipeline));
     if (!explain_.empty()) return explain(invocation, pipeline);
     if (!writes) return check(invocation, registry, input);
     if (!pipeline.run(Phase::kGrad)) return failureOf(pipeline);

@@ -8,6 +8,7 @@
 #include "GraphValues.h"
 #include "ModelSource.h"
 #include "NumberText.h"
+#include "OpManifest.h"
 #include "PrintableText.h"
 #include "TextParts.h"
 
@@ -20,6 +21,25 @@ namespace fs = std::filesystem;
 
 namespace {
 
+const std::string kManifestEnding = python::manifestBeside("");
+
+bool isNamedAsManifest(const std::string &path) {
+  return path.size() > kManifestEnding.size() &&
+         path.compare(path.size() - kManifestEnding.size(), kManifestEnding.size(), kManifestEnding) == 0;
+}
+
+bool isManifestText(const std::string &path, std::string_view bytes) {
+  return isNamedAsManifest(path) && python::manifestOps(std::string(bytes), path);
+}
+
+Status manifestForGraph(const std::string &path) {
+  const std::string graph = graphOfManifest(path);
+  return Status(StatusCode::kInvalidGraph, "OPC0103",
+                "not a graph: " + printableName(path) + " is the manifest of a graph's operators in Python")
+      .withHelp(graph.empty() ? "give the graph that it belongs to: what it is called without .ops"
+                              : "give the graph: " + printableName(graph));
+}
+
 void recognize(GraphInput *input) {
   input->isPlan = looksLikePlan(input->bytes);
   input->isIr = !input->isPlan && looksLikeIr(input->bytes);
@@ -28,11 +48,27 @@ void recognize(GraphInput *input) {
 
 } // namespace
 
+bool holdsManifest(const std::string &path) {
+  if (!isNamedAsManifest(path)) return false;
+  const Result<FileBytes> file = FileBytes::open(path);
+  return file && isManifestText(path, file->view());
+}
+
+std::string graphOfManifest(const std::string &path) {
+  if (!isNamedAsManifest(path)) return "";
+  std::error_code error;
+  const std::string stem = path.substr(0, path.size() - kManifestEnding.size());
+  for (const char *ending : {".pbtxt", ".prototxt", ".pb", ".onnx"})
+    if (fs::is_regular_file(stem + ending, error)) return stem + ending;
+  return "";
+}
+
 Result<GraphInput> readGraphInput(const std::string &path) {
   if (path.empty())
     return Status(StatusCode::kUsage, "OPC0706", "the graph's path is empty")
         .withHelp("give a file, or - for standard input");
   OPC_ASSIGN_OR_RETURN(FileBytes opened, FileBytes::open(path));
+  if (isManifestText(path, opened.view())) return manifestForGraph(path);
   const auto file = std::make_shared<const FileBytes>(std::move(opened));
   GraphInput input;
   input.path = path;

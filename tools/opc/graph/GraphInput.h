@@ -19,7 +19,12 @@ struct GraphInput {
   bool isModel = false; // of another system: its ops follow from the sizes of its inputs
 };
 
-/// Reads a file, or standard input for "-". Errors: OPC0706.
+/// Whether what a file holds is the manifest of operators in Python that a graph has ("g.ops.pbtxt").
+bool holdsManifest(const std::string &path);
+/// The graph that a file has the name of a manifest beside: "g.pbtxt" for "g.ops.pbtxt"; "" when there is none.
+std::string graphOfManifest(const std::string &path);
+
+/// Reads a file, or standard input for "-". Errors: OPC0706; OPC0103 for a manifest.
 Result<GraphInput> readGraphInput(const std::string &path);
 
 /// The same, or a file of a revision for "git:REV:PATH" (GitFiles.h): nothing that lies beside it is looked at.

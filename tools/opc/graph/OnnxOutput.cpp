@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -27,6 +28,24 @@ constexpr size_t kMaxModel = (size_t{1} << 31) - 1; // what protobuf can hold
 StoredTensor stored(HostTensor tensor) {
   const auto owner = std::make_shared<const HostTensor>(std::move(tensor));
   return {owner->desc(), std::string_view(owner->as<char>(), owner->bytes()), owner};
+}
+
+/// Takes off the ops that do nothing for an output, and the variables that no other reads: a plan has neither.
+void dropUnread(const Registry &registry, GraphFacts *facts) {
+  std::set<std::string> read;
+  for (const GraphTensor &output : facts->outputs) read.insert(output.tensor);
+  std::vector<GraphOp> kept;
+  for (auto op = facts->ops.rbegin(); op != facts->ops.rend(); ++op) {
+    const user_op::OpDef *def = registry.findOp(op->type);
+    const bool isNeeded =
+        !def || !def->pure ||
+        std::any_of(op->outputs.begin(), op->outputs.end(), [&](const GraphTensor &t) { return read.count(t.tensor); });
+    if (!isNeeded) continue;
+    for (const auto &input : op->inputs) read.insert(input.second);
+    kept.push_back(std::move(*op));
+  }
+  facts->ops.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
+  std::erase_if(facts->variables, [&](const GraphTensor &v) { return !read.count(v.tensor); });
 }
 
 /// One finding for all ops: each reason, how many ops have it, and the first of them.
@@ -88,9 +107,9 @@ Status OnnxOutput::check(bool isOnnx) const {
 std::string OnnxOutput::dataPath(const std::string &output) { return output == "-" ? "" : output + ".data"; }
 
 Result<std::map<std::string, StoredTensor>> OnnxOutput::values(Pipeline &pipeline, const Registry &registry,
-                                                               const GraphFacts &facts) const {
+                                                               GraphFacts *facts) const {
   std::map<std::string, StoredTensor> values = pipeline.values();
-  const bool draws = std::any_of(facts.variables.begin(), facts.variables.end(),
+  const bool draws = std::any_of(facts->variables.begin(), facts->variables.end(),
                                  [&](const GraphTensor &v) { return !v.initializer.empty() && !values.count(v.name); });
   if (!draws && weights_.empty()) return values;
   // The runtime knows what variables begin with: the graph is compiled to a plan, and the plan is asked.
@@ -100,14 +119,20 @@ Result<std::map<std::string, StoredTensor>> OnnxOutput::values(Pipeline &pipelin
   const std::string plan = pipeline.emit(Emit::kPlan);
   OPC_ASSIGN_OR_RETURN(Session session, Session::load(plan, registry));
   std::set<std::string> elsewhere;
-  for (const GraphTensor &input : facts.inputs) elsewhere.insert(input.name);
+  for (const GraphTensor &input : facts->inputs) elsewhere.insert(input.name);
   ValueFlags flags;
   flags.weights = weights_;
   flags.partialWeights = partialWeights_;
   flags.program = "opc compile";
   OPC_ASSIGN_OR_RETURN(const NamedValues none, flags.open());
   OPC_ASSIGN_OR_RETURN(const ValueReport report, giveValues(session, none, flags, {}, elsewhere));
-  for (const GraphTensor &v : facts.variables) {
+  std::set<std::string> known;
+  for (const VariableInfo &v : session.interface().variables) known.insert(v.name);
+  if (std::any_of(facts->variables.begin(), facts->variables.end(),
+                  [&](const GraphTensor &v) { return !known.count(v.name); }))
+    dropUnread(registry, facts);
+  for (const GraphTensor &v : facts->variables) {
+    if (!known.count(v.name) && values.count(v.name)) continue; // the model's own
     OPC_ASSIGN_OR_RETURN(HostTensor value, session.variable(v.name));
     values.insert_or_assign(v.name, stored(std::move(value)));
   }
@@ -124,13 +149,13 @@ Outcome<std::map<std::string, InnerGraph>> OnnxOutput::innerGraphs(const GraphFa
 
 Outcome<size_t> OnnxOutput::write(Invocation &invocation, Pipeline &pipeline, const Registry &registry,
                                   const std::string &output) const {
-  const GraphFacts facts = pipeline.facts();
+  GraphFacts facts = pipeline.facts();
   ExportRequest request;
   request.name = pipeline.source().name;
   if (opset_) request.opset = opset_;
   request.constants = graphConstants(pipeline, registry);
   OPC_ASSIGN_OR_RETURN(request.graphs, innerGraphs(facts, registry, pipeline.source()));
-  OPC_ASSIGN_OR_RETURN(request.variables, values(pipeline, registry, facts));
+  OPC_ASSIGN_OR_RETURN(request.variables, values(pipeline, registry, &facts));
   return writeModel(invocation, facts, registry, std::move(request), pipeline.source(), output);
 }
 

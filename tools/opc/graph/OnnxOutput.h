@@ -38,8 +38,9 @@ public:
                                     ExportRequest request, const SourceText &source, const std::string &output);
 
 private:
+  /// Of the variables. Takes off `facts` what nothing reads, where the plan has no value for it.
   Result<std::map<std::string, StoredTensor>> values(Pipeline &pipeline, const Registry &registry,
-                                                     const GraphFacts &facts) const;
+                                                     GraphFacts *facts) const;
   int64_t opset_ = 0; // 0: the oldest that serves
   std::vector<std::string> weights_;
   bool partialWeights_ = false; // variables that none of them has are left to their initializers

@@ -3,12 +3,14 @@
 #include "TrainingFlags.h"
 
 #include "Invocation.h"
+#include "NamedValues.h"
 #include "NearestNames.h"
 #include "NumberText.h"
 #include "OptionRanges.h"
 #include "TextParts.h"
 
 #include <algorithm>
+#include <fnmatch.h>
 
 namespace opc::cli {
 
@@ -192,6 +194,7 @@ Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &regi
   OPC_RETURN_IF_ERROR(readAttrs(*op, keys, "--optimizer", &group.attrs));
   if (!rate_) return usageError("--optimizer needs a learning rate", "add --lr 0.001");
   group.learningRate = *rate_;
+  if (!noDecay_.empty() && !weightDecay_) return usageError("--no-decay needs --weight-decay", "add --weight-decay X");
   if (!schedule_.empty()) {
     const auto [type, rest] = splitSpec(schedule_);
     if (type != "constant") group.schedule["decay_type"] = AttrValue(type);
@@ -209,6 +212,17 @@ Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &regi
   config.accumulate = accumulate_.value_or(config.accumulate);
   config.groups.push_back(std::move(group));
   return std::optional<TrainingConfig>(std::move(config));
+}
+
+Status TrainingFlags::checkVariables(const Pipeline &pipeline) const {
+  if (noDecay_.empty()) return Status::ok();
+  std::vector<std::string> names;
+  for (const GraphTensor &v : pipeline.facts().variables) names.push_back(v.name);
+  for (const std::string &glob : noDecay_)
+    if (std::none_of(names.begin(), names.end(),
+                     [&](const std::string &name) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; }))
+      return noSuchName("variable", glob, names, "--no-decay " + glob);
+  return Status::ok();
 }
 
 Result<RecomputeConfig> TrainingFlags::recompute() const {

@@ -20,6 +20,8 @@ public:
   /// Nothing when no optimizer was asked for; then the other flags are usage errors.
   Result<std::optional<TrainingConfig>> config(const Registry &registry) const;
   Result<RecomputeConfig> recompute() const;
+  /// Whether --no-decay names variables that there are. `pipeline` has imported the whole graph. Errors: OPC0005.
+  Status checkVariables(const Pipeline &pipeline) const;
   /// --memory in bytes; 0: not given.
   uint64_t memory() const { return memory_.value_or(0); }
 
