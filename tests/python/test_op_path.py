@@ -74,6 +74,20 @@ class OpPath(ScratchTest):
             done = self.opc("check", "g.pbtxt", "--op-path", "ops", *words)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
+    def test_the_case_of_a_trap_runs_alone(self):
+        """It has the manifest and the folder of the operators, from anywhere."""
+        self.write("g.pbtxt", GRAPH.replace('s: "x/out"', 's: "big/y_0"') % ("leaky_relu", ALPHA.replace("0.25", "4")) +
+                   'op { name: "big" user_conf { op_type_name: "negative" input { key: "x" value { s: "x/out" } } output { key: "y" value { s: "big/y_0" } } } }')
+        self.manifest()
+        done = self.opc("run", "g.pbtxt", "--op-path", "ops", "--input", "x=f32[2,3]:1,2,3,4,5,3e38", "--trap", "inf")
+        self.assertEqual(done.returncode, 5, done.stderr)
+        (left,) = (f for f in os.listdir(self.folder) if f.startswith("opc-trap"))
+        self.assertIn("graph.ops.pbtxt", os.listdir(self.path(left)))
+        alone = subprocess.run(["sh", self.path(left + "/run.sh")], cwd="/", capture_output=True, text=True, timeout=60,
+                               env={**os.environ, "PATH": os.path.dirname(OPC) + ":" + os.environ["PATH"]})
+        self.assertEqual(alone.returncode, 5, alone.stderr)
+        self.assertIn("OPC0620", alone.stderr)
+
     def test_plans_run_without_the_compiler(self):
         """opc-runtime with the manifest beside the plan, with the folder alone, and without either."""
         x = np.array([[-4, -2, -1], [0, 1, 2]], "f")

@@ -60,7 +60,7 @@ private:
 /// Whoever looks at a run while it runs.
 struct Watchers {
   explicit Watchers(const RunContext &c)
-      : trap(c.options.trap, c.invocation.flags().plugins),
+      : trap(c.options.trap, {c.options.graph, c.invocation.flags().plugins, c.invocation.flags().opPaths}),
         captures(!c.options.captures.empty() || !c.options.captureStats.empty()) {}
 
   Status open(RunContext &c, Session &session) {

@@ -4,6 +4,7 @@
 
 #include "CommandLine.h"
 #include "ExitCodes.h"
+#include "GraphOutput.h"
 #include "NumberText.h"
 #include "TensorCompare.h"
 #include "TensorSpec.h"
@@ -200,7 +201,7 @@ Result<std::string> RunTrap::dump(Session &session) const {
   };
   if (!fs::create_directories(temporary + "/inputs", error))
     return cannotWrite("make the directory", temporary, error.value());
-  if (Status s = writeFileAtomically(temporary + "/graph.pbtxt", *graph); !s) return failed(s);
+  if (Status s = writeGraphOutput(temporary + "/graph.pbtxt", *graph, origin_.graph); !s) return failed(s);
   std::set<std::string> written;
   for (size_t i = 0; i < names.size(); ++i)
     if (written.insert(names[i]).second)
@@ -213,7 +214,10 @@ Result<std::string> RunTrap::dump(Session &session) const {
   command += " --trap " + wanted;
   if (const std::string &device = session.tasks()[fired_->task].device; device != "cpu")
     command += " --device " + device;
-  for (const std::string &p : plugins_) command += " --plugin " + shellQuoted(fs::absolute(p, error).string());
+  const auto add = [&](const char *option, const std::vector<std::string> &paths) {
+    for (const std::string &p : paths) command += option + shellQuoted(fs::absolute(p, error).string());
+  };
+  add(" --plugin ", origin_.plugins), add(" --op-path ", origin_.opPaths);
   const std::string script = "#!/bin/sh\n# Runs the op that a trap stopped, with the inputs that it had. Exit code " +
                              std::to_string(kExitExecution) + " while it fails.\ncd \"$(dirname \"$0\")\" && exec " +
                              command + " \"$@\"\n";

@@ -26,7 +26,12 @@ Option trapOption(TrapKinds *to);
 
 class RunTrap final : public RunObserver {
 public:
-  RunTrap(TrapKinds kinds, std::vector<std::string> plugins) : kinds_(kinds), plugins_(std::move(plugins)) {}
+  /// Where the ops come from: the file that is run, libraries, and folders of Python sources.
+  struct Origin {
+    std::string graph;
+    std::vector<std::string> plugins, opPaths;
+  };
+  RunTrap(TrapKinds kinds, Origin origin) : kinds_(kinds), origin_(std::move(origin)) {}
 
   /// Keeps the inputs that the task overwrites: when the value is found they are gone.
   Status before(const ObservedTask &task, int64_t step, TaskData &data) override;
@@ -40,7 +45,7 @@ public:
 
 private:
   /// Writes the op that fired with its inputs: a new folder opc-trap-NAME in the working directory with graph.pbtxt,
-  /// inputs/*.npy and run.sh. Gives the folder's name.
+  /// inputs/*.npy, run.sh and the manifest of operators in Python that the file has. Gives the folder's name.
   Result<std::string> dump(Session &session) const;
   struct Fired {
     uint32_t task;
@@ -49,7 +54,7 @@ private:
   Result<HostTensor> inputOf(const ObservedTask &task, size_t i, TaskData &data);
 
   const TrapKinds kinds_;
-  const std::vector<std::string> plugins_;
+  const Origin origin_;
   std::mutex lock_;
   std::map<std::pair<uint32_t, size_t>, HostTensor> kept_; // (stream, input)
   std::optional<Fired> fired_;

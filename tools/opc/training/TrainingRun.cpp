@@ -125,7 +125,9 @@ public:
   Trainer(RunContext &context, PlannedRun &planned, BatchLoader loader, std::map<std::string, std::string> contents,
           std::unique_ptr<Validation> validation)
       : c_(context), o_(context.options.training), planned_(planned), session_(*planned.session),
-        loader_(std::move(loader)), scalars_(session_), trap_(context.options.trap, context.invocation.flags().plugins),
+        loader_(std::move(loader)), scalars_(session_),
+        trap_(context.options.trap,
+              {context.options.graph, context.invocation.flags().plugins, context.invocation.flags().opPaths}),
         validation_(std::move(validation)),
         record_(
             o_, session_, recordOf(std::move(contents)), [this](const std::string &text) { warn(text); },
