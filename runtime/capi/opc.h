@@ -80,8 +80,8 @@ typedef struct opc_dl_managed_tensor {
 /* --- contexts: the operators that are known ------------------------------------------------------------------------
  */
 
-/* Operators, and the plugins that were loaded. Outlives its plans and sessions. Once a plan has been compiled or a session made of
- * it, no plugin can be added; from then on it may be used by several threads. */
+/* Operators, and the plugins that were loaded. Outlives its plans and sessions. Once a plan has been compiled or a
+ * session made of it, no plugin can be added; from then on it may be used by several threads. */
 typedef struct opc_context opc_context;
 
 /* `api_version` is OPC_API_VERSION of the header that the program was compiled with. OPC_UNSUPPORTED: the library

@@ -102,7 +102,9 @@ struct CountingCompiler final : RegionCompiler {
     ++asked;
     return made;
   }
-  std::shared_ptr<const RegionCode> ready(const Region &, const std::string &) override { return isReady ? made : nullptr; }
+  std::shared_ptr<const RegionCode> ready(const Region &, const std::string &) override {
+    return isReady ? made : nullptr;
+  }
   int asked = 0;
   bool isReady = false;
   std::shared_ptr<const RegionCode> made = std::make_shared<RegionCode>();
