@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ThreadGain.h"
 
-#include <algorithm>
-
 namespace opc::runtime {
 
 void ThreadGain::endStep() {
@@ -15,10 +13,6 @@ void ThreadGain::endStep() {
     alone_[i] = least_[1][i] != kNone && least_[1][i] - least_[1][i] / 32 <= least_[0][i];
     least_[0][i] = least_[1][i] = kNone;
   }
-}
-
-size_t ThreadGain::countAlone() const {
-  return static_cast<size_t>(std::count(alone_.begin(), alone_.end(), uint8_t{1}));
 }
 
 } // namespace opc::runtime

@@ -21,8 +21,7 @@ public:
 
   explicit ThreadGain(size_t tasks = 0) : alone_(tasks), least_{Times(tasks, kNone), Times(tasks, kNone)} {}
 
-  /// Whether the step that begins now is one of those that are timed: took() for each of its tasks, endTrial() when all
-  /// have succeeded.
+  /// Whether the step that begins now is one of those that are timed: took() for each of its tasks.
   bool isTrial() const { return step_ > 0 && step_ <= 2 * kTrials; } // the first step finds cold caches
   /// Whether one thread is to do the task in this step.
   bool isAlone(size_t task) const {
@@ -33,10 +32,8 @@ public:
     int64_t &least = least_[alone ? 1 : 0][task];
     if (nanoseconds < least) least = nanoseconds;
   }
-  /// After each step, timed or not.
+  /// After each step that has succeeded, timed or not.
   void endStep();
-  /// Tasks that are done by one thread now.
-  size_t countAlone() const;
 
 private:
   using Times = std::vector<int64_t>;

@@ -18,6 +18,17 @@ op { name: "product" user_conf { op_type_name: "matmul" input { key: "a" value {
 op { name: "wave" user_conf { op_type_name: "sin" input { key: "x" value { s: "product/out_0" } } } }
 op { name: "y" output_conf { in: "wave/y_0" } }'''
 
+SMALL = """op { name: "a" input_conf { out: "out" blob_conf { shape { dim: 64 dim: 384 } data_type: kFloat } } }
+op { name: "b" input_conf { out: "out" blob_conf { shape { dim: 384 dim: 384 } data_type: kFloat } } }
+op { name: "product" user_conf { op_type_name: "matmul" input { key: "a" value { s: "a/out" } } input { key: "b" value { s: "b/out" } } } }
+op { name: "shares" user_conf { op_type_name: "softmax" input { key: "in" value { s: "product/out_0" } } } }
+op { name: "turned" user_conf { op_type_name: "transpose" input { key: "input" value { s: "product/out_0" } } attr { key: "perm" value { at_list_int32 { val: 1 val: 0 } } } } }
+op { name: "wave" user_conf { op_type_name: "sin" input { key: "x" value { s: "product/out_0" } } } }
+op { name: "sum" user_conf { op_type_name: "reduce_sum" input { key: "input_tensor" value { s: "wave/y_0" } } attr { key: "axis" value { at_list_int32 { val: 0 } } } attr { key: "keepdims" value { at_bool: false } } } }
+op { name: "y0" output_conf { in: "shares/out_0" } }
+op { name: "y1" output_conf { in: "turned/output_0" } }
+op { name: "y2" output_conf { in: "sum/output_tensor_0" } }"""
+
 
 def opc(*args, program="opc", env=None, code=0):
     done = subprocess.run([os.path.join(BIN, program), *args], capture_output=True, text=True, timeout=120, env=env)
@@ -45,7 +56,11 @@ class Times(unittest.TestCase):
         self.assertEqual(timing["p99_s"], timing["max_s"])
 
     def test_runs_that_try_threads_have_the_bits_of_one(self):
-        """Small tasks are tried with threads and without; which way is taken then is the machine's affair."""
+        """Small tasks are tried with threads and without; which way is taken then is the machine's affair. These take some microseconds, and have loops that
+        threads share: a product in two pieces, a softmax, a transpose, a sum, an elementwise op."""
+        self.graph = os.path.join(self.folder, "small.pbtxt")
+        with open(self.graph, "w") as f:
+            f.write(SMALL)
         made = []
         for threads, runs in (("1", "1"), ("3", "1"), ("3", "2"), ("3", "3"), ("3", "9"), ("3", "30")):
             out = os.path.join(self.folder, "y.npz")

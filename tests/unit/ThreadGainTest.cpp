@@ -32,7 +32,6 @@ TEST_CASE("small tasks are done in the way that took less time", "[thread_gain]"
     CHECK(step(gain, tasks) == std::vector<bool>{true, true, false, true, true}); // the long one is not tried
   }
   CHECK_FALSE(gain.isTrial());
-  CHECK(gain.countAlone() == 2);
   const std::vector<bool> chosen = {true, false, false, true, false}; // what is level within a thirty-second is alone
   for (int64_t i = 0; i < ThreadGain::kPause; ++i) REQUIRE(step(gain, tasks) == chosen);
   CHECK(gain.isTrial()); // and again, as the machine may be another by now
