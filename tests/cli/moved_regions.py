@@ -177,6 +177,32 @@ class MovedRegions(RegionCase):
 
         self.one(joined, [(30, 20), (30, 7)], lambda x, y: -np.pad(np.concatenate([x, y, x], 1), ((1, 0), (0, 2)), constant_values=0.5), 3, (600 + 210 + 31 * 49) * 4)
 
+    def test_channels_of_several_tensors(self):
+        """Joined rows with a scale and a bias for each column, in tiles of whole rows, whatever the widths are and where threads begin; and operands that
+        are repeated otherwise. The numbers are numpy's."""
+        for widths in ((32, 64, 32), (16, 48), (5, 7), (40, 24, 33), (1, 256), (300, 200)):
+            self.channels([(1500, w) for w in widths], [(sum(widths),)] * 2)
+        for shape, operand in (((200, 16, 10), (16, 1)), ((600, 3, 8, 4), (3, 1, 4)), ((900, 33), (900, 1)), ((40, 7, 120), (40, 1, 120)), ((5000, 9), (9,))):
+            self.channels([shape], [operand] * 2)
+
+    def channels(self, parts, operands):
+        g, rng = Moves(), np.random.default_rng(4)
+        inputs = [g.input(s, "f32") for s in parts]
+        scale, bias = (g.input(s, "f32") for s in operands)
+        x = g.cat(inputs, 1) if len(inputs) > 1 else inputs[0]
+        g.output("y", g.unary("relu", g.binary("broadcast_add", g.binary("broadcast_mul", x, scale), bias)))
+        with open(self.path("g.pbtxt"), "w", encoding="utf-8") as f:
+            f.write(g.text())
+        data = {name: rng.standard_normal(s).astype(np.float32) for name, (s, _) in g.inputs.items()}
+        np.savez(self.path("in.npz"), **data)
+        *values, a, b = data.values()
+        want = np.maximum(np.concatenate(values, 1) * a + b, 0)
+        for level in ("none", "v3", "v4"):
+            for threads in ("1", "3"):
+                self.opc("run", "g.pbtxt", "--inputs", "in.npz", "--outputs", "out.npz", "-j", threads, level=level)
+                with np.load(self.path("out.npz")) as z:
+                    np.testing.assert_array_equal(z["y"], want, f"{parts} {operands} {level} {threads}")
+
     def test_nothing_is_computed(self):
         """Ops that only move are no region; an expansion does not compute an element twice; rows far apart are not read in order."""
         for build, shape, reason in ((lambda g, x: g.flip(g.transpose(x, [1, 0]), [0]), (8, 9), "moves"),
