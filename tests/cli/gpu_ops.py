@@ -95,6 +95,24 @@ class OnGpu(unittest.TestCase):
             self.assertEqual(sim[name].tobytes(), want.tobytes(), f"{name}:\n{sim[name]}\nexpected\n{want}")
         return cpu
 
+    def test_scores_that_a_mask_hides(self):
+        """Be they NaN or infinite: the numbers are numpy's, in which they are not there."""
+        rng = np.random.default_rng(3)
+        for dtype in (np.float32, np.float64, np.float16):
+            q, k, v = (rng.standard_normal((2, n, 8)).astype(dtype) for n in (5, 9, 9))
+            lowest = -np.inf if dtype == np.float16 else -1e30
+            scores = q.astype(float) @ k[:, :6].astype(float).transpose(0, 2, 1) / np.sqrt(8)
+            shares = np.exp(scores - scores.max(-1, keepdims=True))
+            want = shares / shares.sum(-1, keepdims=True) @ v[:, :6].astype(float)
+            for bad in (np.nan, np.inf):
+                k[:, 6:] = bad
+                g = Graph()
+                mask = np.where(np.arange(9) < 6, 0, lowest).astype(dtype)
+                given = {n: g.input(n, a) for n, a in (("query", q), ("key", k), ("value", v), ("mask", mask))}
+                g.output("y", g.op("a", "scaled_dot_product_attention", given))
+                for made in self.both(g):
+                    np.testing.assert_allclose(made["y"], want, rtol=1e-5 if dtype != np.float16 else 2e-3, atol=1e-5 if dtype != np.float16 else 2e-3)
+
     def test_casts_of_all_pairs(self):
         floats = np.array([0.0, -0.0, 1.5, -2.5, 0.1, 255.5, -129.0, 448.0, 449.0, 464.0, 57344.0, 61440.0, 65504.0, 65519.9, 65520.0, 2.0**-25, 3e-8, 1e-40,
                            16777217.0, -2147483649.0, 4294967296.0, 9.3e18, -9.3e18, 2e19, 1e300, -1e300, np.inf, -np.inf, np.nan])

@@ -25,12 +25,12 @@ def tool(name, *arguments, **options):
 
 
 class Skips(unittest.TestCase):
-    def run_script(self, text, ci):
+    def run_script(self, text, ci="", patience="1"):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "script.py")
             with open(path, "w", encoding="utf-8") as f:
                 f.write(text)
-            env = dict(os.environ, CI=ci)
+            env = dict(os.environ, CI=ci, OPC_TEST_PATIENCE=patience)
             return subprocess.run([sys.executable, os.path.join(SOURCE, "tests", "run_script.py"), "moon", path], env=env, capture_output=True, text=True)
 
     def test_a_skip_is_named_and_fails_under_ci(self):
@@ -39,6 +39,13 @@ class Skips(unittest.TestCase):
             self.assertEqual((here.returncode, ci.returncode), (0, 1), here.stderr + ci.stderr)
             self.assertIn(f"skipped: {name}: no moon", here.stdout)
             self.assertIn("allowed_skips.txt does not name " + name, ci.stdout)
+
+    def test_sanitized_programs_have_more_time(self):
+        """What takes one second is given half a second, and five times that."""
+        for wait in ("subprocess.run(['sleep', '1'], timeout=0.5)", "subprocess.run(['sleep', '1'], timeout=0.5, capture_output=True)",
+                     "subprocess.Popen(['sleep', '1']).wait(0.5)", "subprocess.Popen(['sleep', '1']).wait(timeout=0.5)", "subprocess.Popen(['sleep', '1']).communicate(None, 0.5)"):
+            for patience, code in (("1", 1), ("5", 0)):
+                self.assertEqual(self.run_script(f"import subprocess\n{wait}\n", patience=patience).returncode, code, wait)
 
     def test_results_pass_through(self):
         for text, code in (("", 0), ("raise SystemExit(3)", 3), ("raise SystemExit('why')", 1), (SCRIPT.replace("pass", "self.fail()"), 1), ("1 / 0", 1)):

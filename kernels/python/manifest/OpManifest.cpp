@@ -24,7 +24,6 @@ namespace {
 
 constexpr uint64_t kMaxBytes = 64 << 20;
 constexpr int kMaxNesting = 32, kVersion = 1;
-constexpr const char *kSuffix = ".ops.pbtxt";
 
 Status wrong(const std::string &where, const std::string &why) {
   return Status(StatusCode::kInvalidGraph, "OPC0920", where + " is no valid manifest of operators: " + why)
@@ -228,10 +227,6 @@ Result<LoadedPlugin> openFolder(const std::string &path) {
   return plugin;
 }
 
-bool endsWith(const std::string &text, const std::string &end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 } // namespace
 
 Result<user_op::PendingRegistrations> manifestOps(const std::string &text, const std::string &where) {
@@ -251,7 +246,7 @@ Result<user_op::PendingRegistrations> manifestOps(const std::string &text, const
 }
 
 std::string manifestBeside(const std::string &graph) {
-  return fs::path(graph).replace_extension("").string() + kSuffix;
+  return fs::path(graph).replace_extension("").string() + std::string(kManifestEnding);
 }
 
 std::string findManifest(const std::string &graph) {
@@ -262,7 +257,7 @@ std::string findManifest(const std::string &graph) {
 }
 
 void openPythonPlugins() {
-  setPluginOpener({"manifest", [](const std::string &path) { return endsWith(path, kSuffix); }, openManifest});
+  setPluginOpener({"manifest", [](const std::string &path) { return path.ends_with(kManifestEnding); }, openManifest});
   setPluginOpener(
       {"python folder", [](const std::string &path) { return path.rfind(pythonFolder(""), 0) == 0; }, openFolder});
 }

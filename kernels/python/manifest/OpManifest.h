@@ -5,6 +5,7 @@
 #include "PluginLoader.h"
 
 #include <string>
+#include <string_view>
 
 namespace opc::python {
 
@@ -12,6 +13,8 @@ namespace opc::python {
 /// Errors: OPC0920.
 Result<user_op::PendingRegistrations> manifestOps(const std::string &text, const std::string &where);
 
+/// What the names of manifests end with.
+inline constexpr std::string_view kManifestEnding = ".ops.pbtxt";
 /// "nets/g.ops.pbtxt" for "nets/g.pbtxt": where the manifest of a graph or plan is.
 std::string manifestBeside(const std::string &graph);
 /// That file, or "" when there is none.

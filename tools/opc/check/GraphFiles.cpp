@@ -5,6 +5,7 @@
 #include "GitFiles.h"
 #include "GraphInput.h"
 #include "LockFile.h"
+#include "OpManifest.h"
 #include "Option.h"
 
 #include <algorithm>
@@ -22,11 +23,9 @@ namespace fs = std::filesystem;
 namespace {
 
 const std::string kStandardInput = "-", kLockEnding = ".opc.lock", kAnyFolders = "**/";
-const std::string kManifestEnding = ".ops.pbtxt"; // of operators in Python
-constexpr const char *kGraphEndings[] = {".pbtxt", ".prototxt", ".pb", ".onnx"};
 
-bool endsWith(const std::string &text, const std::string &ending) {
-  return text.size() > ending.size() && text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
+bool endsWith(std::string_view text, std::string_view ending) {
+  return text.size() > ending.size() && text.ends_with(ending);
 }
 
 /// Folders whose files are no graphs: what an internal error has left, and tensors beside an ONNX model.
@@ -171,7 +170,7 @@ Status addGone(const std::string &revision, const std::string &folder, std::set<
   OPC_ASSIGN_OR_RETURN(const std::vector<std::string> files, listGitFiles(revision, folder));
   const std::set<std::string> all(files.begin(), files.end());
   const auto hadGraph = [&](const std::string &manifest) {
-    const std::string stem = manifest.substr(0, manifest.size() - kManifestEnding.size());
+    const std::string stem = manifest.substr(0, manifest.size() - python::kManifestEnding.size());
     return std::any_of(std::begin(kGraphEndings), std::end(kGraphEndings),
                        [&](const char *ending) { return all.count(stem + ending) > 0; });
   };
@@ -181,7 +180,7 @@ Status addGone(const std::string &revision, const std::string &folder, std::set<
     const bool isBeside = std::any_of(path.begin(), path.end(), [](const fs::path &part) {
       return part != ".." && part != "." && isPassedOver(part.string());
     });
-    if (endsWith(file, kManifestEnding) && hadGraph(file)) continue;
+    if (endsWith(file, python::kManifestEnding) && hadGraph(file)) continue;
     if (isGraph(file) && !isBeside && !fs::exists(fs::symlink_status(path, error))) gone->insert(path.string());
   }
   return Status::ok();

@@ -21,11 +21,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::string kManifestEnding = python::manifestBeside("");
+using python::kManifestEnding;
 
-bool isNamedAsManifest(const std::string &path) {
-  return path.size() > kManifestEnding.size() &&
-         path.compare(path.size() - kManifestEnding.size(), kManifestEnding.size(), kManifestEnding) == 0;
+bool isNamedAsManifest(std::string_view path) {
+  return path.size() > kManifestEnding.size() && path.ends_with(kManifestEnding);
 }
 
 bool isManifestText(const std::string &path, std::string_view bytes) {
@@ -58,7 +57,7 @@ std::string graphOfManifest(const std::string &path) {
   if (!isNamedAsManifest(path)) return "";
   std::error_code error;
   const std::string stem = path.substr(0, path.size() - kManifestEnding.size());
-  for (const char *ending : {".pbtxt", ".prototxt", ".pb", ".onnx"})
+  for (const char *ending : kGraphEndings)
     if (fs::is_regular_file(stem + ending, error)) return stem + ending;
   return "";
 }

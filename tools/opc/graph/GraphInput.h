@@ -19,6 +19,9 @@ struct GraphInput {
   bool isModel = false; // of another system: its ops follow from the sizes of its inputs
 };
 
+/// What the names of graphs end with.
+inline constexpr const char *kGraphEndings[] = {".pbtxt", ".prototxt", ".pb", ".onnx"};
+
 /// Whether what a file holds is the manifest of operators in Python that a graph has ("g.ops.pbtxt").
 bool holdsManifest(const std::string &path);
 /// The graph that a file has the name of a manifest beside: "g.pbtxt" for "g.ops.pbtxt"; "" when there is none.
