@@ -35,6 +35,7 @@ plan::Register::Kind registerKind(BufferKind kind) {
   case BufferKind::kVariable: return plan::Register::VARIABLE;
   case BufferKind::kConstant: return plan::Register::CONSTANT;
   case BufferKind::kWorkspace: return plan::Register::WORKSPACE;
+  case BufferKind::kPrepared: return plan::Register::PREPARED;
   case BufferKind::kActivation: break;
   }
   return plan::Register::ACTIVATION;

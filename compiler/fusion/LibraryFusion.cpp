@@ -5,6 +5,7 @@
 #include "MutableInputs.h"
 #include "OpcDialect.h"
 #include "Passes.h"
+#include "PrepareOps.h"
 #include "Regions.h"
 
 using namespace mlir;
@@ -24,6 +25,7 @@ bool trains(ModuleOp module) {
 #define GEN_PASS_DEF_FUSECONVOLUTIONS
 #define GEN_PASS_DEF_FUSEATTENTION
 #define GEN_PASS_DEF_KEEPCHANNELSLAST
+#define GEN_PASS_DEF_PREPAREOPS
 #define GEN_PASS_DEF_FORMREGIONS
 #include "Passes.h.inc"
 
@@ -47,6 +49,10 @@ struct KeepChannelsLastPass : impl::KeepChannelsLastBase<KeepChannelsLastPass> {
   void runOnOperation() override {
     if (!trains(getOperation())) keepChannelsLast(getOperation());
   }
+};
+
+struct PrepareOpsPass : impl::PrepareOpsBase<PrepareOpsPass> {
+  void runOnOperation() override { prepareOps(getOperation()); }
 };
 
 struct FormRegionsPass : impl::FormRegionsBase<FormRegionsPass> {

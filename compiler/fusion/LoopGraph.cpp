@@ -151,6 +151,7 @@ FormFacts findFacts(ir::UserOp op, const user_op::OpDef &def, const LoopSearch &
 LoopKey together(const LoopKey &a, const LoopKey &b) {
   if (a.lag != b.lag || a.stride != b.stride) return noLoop(FusionReason::kStep);
   if (a.device != b.device) return noLoop(FusionReason::kDevice);
+  if (a.isPrepared != b.isPrepared) return noLoop(FusionReason::kPrepared);
   const LoopKey &rows = a.rowSize > 0 ? a : b, &other = a.rowSize > 0 ? b : a;
   if (a.moves || b.moves) {
     if (rows.rowSize == 0 || a.shape == b.shape) {
@@ -208,6 +209,7 @@ LoopGraph::LoopGraph(Block &block, const Registry &registry, DeviceType device) 
     if (!keys[op]) continue;
     keys[op].lag = ops[op]->getAttr(ir::kLagAttr);
     keys[op].stride = ops[op]->getAttr(ir::kStrideAttr);
+    keys[op].isPrepared = ops[op]->hasAttr(ir::kPreparedAttr);
     // On a GPU all that is not the CPU's is the device's.
     if (device != DeviceType::kGPU) keys[op].device = user.getDeviceAttr();
   }

@@ -24,6 +24,7 @@ struct LoopKey {
   int64_t rowSize = 0;                    // 0: over elements
   bool moves = false;                     // some ops only move elements: others may have other shapes
   mlir::Attribute lag = nullptr, stride = nullptr, device = nullptr;
+  bool isPrepared = false; // runs once, before the first step
   FusionReason reason = FusionReason::kNoLoop;
   explicit operator bool() const { return shape != nullptr; }
 };

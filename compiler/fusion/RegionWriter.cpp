@@ -33,7 +33,7 @@ void fuse(LoopGraph *g, const std::vector<uint32_t> &members) {
   for (Value v : out) types.push_back(v.getType());
   auto fused = ir::FusedOp::create(b, ir::makeLocation(b.getContext(), place), types, in.getArrayRef(),
                                    byRows ? "rows" : "elementwise", cast<ir::UserOp>(last).getDeviceAttr());
-  for (StringRef name : {StringRef(ir::kLagAttr), StringRef(ir::kStrideAttr)})
+  for (StringRef name : {StringRef(ir::kLagAttr), StringRef(ir::kStrideAttr), StringRef(ir::kPreparedAttr)})
     if (Attribute a = last->getAttr(name)) fused->setAttr(name, a);
   Block &body = fused.getBody().emplaceBlock();
   IRMapping values;

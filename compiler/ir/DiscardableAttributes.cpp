@@ -97,6 +97,9 @@ std::string isLag(Operation *, Attribute a) { return isInteger(a, 64, 0); }
 std::string isStride(Operation *op, Attribute a) {
   return isa<UserOp, FusedOp>(op) ? isInteger(a, 64, 1) : "stands at an opc.user_op or opc.fused";
 }
+std::string isPrepared(Operation *op, Attribute a) {
+  return !isa<UserOp, FusedOp>(op) ? "stands at an opc.user_op or opc.fused" : isa<UnitAttr>(a) ? "" : "has no value";
+}
 std::string isOffsets(Operation *op, Attribute a) {
   auto list = dyn_cast<DenseI64ArrayAttr>(a);
   return list && list.size() == op->getNumResults() ? "" : "is a list with an i64 for each result";
@@ -130,6 +133,7 @@ const std::pair<StringRef, Check> kKnown[] = {
     {kLagAttr, isLag},
     {kSourceLagAttr, isLag},
     {kStrideAttr, isStride},
+    {kPreparedAttr, isPrepared},
     {kOffsetsAttr, isOffsets},
     {kArenaBytesAttr, isArenaBytes},
     {kJobAttr, isJob},

@@ -13,7 +13,7 @@
 
 namespace opc {
 
-enum class BufferKind { kActivation, kInput, kVariable, kConstant, kWorkspace };
+enum class BufferKind { kActivation, kInput, kVariable, kConstant, kWorkspace, kPrepared };
 /// Where a buffer lies, and which stream computes there. A graph for the CPU has one arena, the device's.
 enum class BufferArena : uint32_t { kDevice, kCpu };
 

@@ -79,6 +79,8 @@ constexpr llvm::StringLiteral kLagAttr = "opc.lag";
 constexpr llvm::StringLiteral kSourceLagAttr = "opc.source_lag";
 /// On tasks that run in the last of so many micro-batches alone.
 constexpr llvm::StringLiteral kStrideAttr = "opc.stride";
+/// On a task that reads only what is the same in every run: it runs once, before the first step.
+constexpr llvm::StringLiteral kPreparedAttr = "opc.prepared";
 /// What the memory plan shows: the offsets of an op's results, and on a module the size of the arena.
 constexpr llvm::StringLiteral kOffsetsAttr = "opc.offsets";
 constexpr llvm::StringLiteral kArenaBytesAttr = "opc.arena_bytes";

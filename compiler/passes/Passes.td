@@ -238,6 +238,16 @@ def CutBatches : GraphPass<"opc-cut-batches"> {
   }];
 }
 
+def PrepareOps : GraphPass<"opc-prepare"> {
+  let summary = "Marks ops that compute the same in every run, which then run once";
+  let description = [{
+    An op that reads nothing but constants, variables that nothing writes and what such ops make gets the mark
+    `opc.prepared`, where a task of every run reads its result: casts of weights, tables that are looked up with constant
+    indices, transposed weights. Its result stays in memory, so it may be at most twice as large as what it is made of,
+    or 64 KiB. Does nothing to a graph that trains.
+  }];
+}
+
 def FormRegions : GraphPass<"opc-form-regions"> {
   let summary = "Elementwise ops that one loop computes become opc.fused";
   let description = [{

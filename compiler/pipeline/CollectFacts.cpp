@@ -82,6 +82,7 @@ const char *kindName(BufferKind kind) {
   case BufferKind::kVariable: return "variable";
   case BufferKind::kConstant: return "constant";
   case BufferKind::kWorkspace: return "workspace";
+  case BufferKind::kPrepared: return "prepared";
   case BufferKind::kActivation: break;
   }
   return "activation";

@@ -44,6 +44,7 @@ CompileOptions optionsOf(const CompileOptions &whole) {
   options.train = false;
   options.fuse = whole.fuse;
   options.regions = whole.regions;
+  options.prepares = false; // it runs when the op around it does
   options.inPlace = whole.inPlace;
   options.verifyEach = whole.verifyEach;
   options.floatsAs = whole.floatsAs;

@@ -66,6 +66,7 @@ void populatePhase(Phase phase, OpPassManager &passes, const CompileOptions &opt
     if (options.regions) passes.addPass(createKeepChannelsLast());
     if (options.regions && isFixed && !options.mesh)
       passes.addPass(createCutBatches(controlTexts(options), facts ? &facts->batchParts : nullptr));
+    if (options.regions && options.prepares && isFixed && !options.mesh) passes.addPass(createPrepareOps());
     if (options.regions && isFixed) passes.addPass(createFormRegions({}, found));
     return;
   }

@@ -67,6 +67,9 @@ struct CompileOptions {
   /// Compute elementwise ops that follow each other in one loop (docs/code-generation.md); not without `fuse`. Their
   /// inner tensors are then nowhere to be seen.
   bool regions = true;
+  /// Compute what is the same in every run before the first step (docs/adr/0028-prepared-tensors.md); not without
+  /// `regions`.
+  bool prepares = true;
   /// Branches that the run decides are ops of their own without `regions`, too.
   bool keepsBranches = false;
   /// Whether kernels may write their result over an operand that is read for the last time.

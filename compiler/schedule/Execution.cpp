@@ -193,6 +193,7 @@ private:
   /// Buffers of a task's results: those of operands where the kernel offers that and may do so.
   void placeResults(Operation *op, ArrayRef<std::pair<int, int>> pairs) {
     llvm::SmallDenseSet<uint32_t, 4> taken;
+    const bool isPrepared = op->hasAttr(ir::kPreparedAttr);
     for (auto [o, result] : llvm::enumerate(op->getResults())) {
       bool shared = false;
       for (auto [out, in] : pairs) {
@@ -203,7 +204,7 @@ private:
         shared = true;
         break;
       }
-      if (!shared) addBuffer(result, BufferKind::kActivation);
+      if (!shared) addBuffer(result, isPrepared ? BufferKind::kPrepared : BufferKind::kActivation);
     }
   }
 

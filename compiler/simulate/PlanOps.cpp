@@ -70,6 +70,14 @@ std::string costKey(const plan::Plan &part, const plan::Task &task) {
   return key;
 }
 
+bool isPrepared(const plan::Plan &part, const plan::Task &task) {
+  for (const plan::Argument &a : task.output())
+    for (uint32_t t : a.tensor())
+      if (const plan::Tensor &made = part.tensor(static_cast<int>(t)); made.has_register_())
+        return part.register_(static_cast<int>(made.register_())).kind() == plan::Register::PREPARED;
+  return false;
+}
+
 double graphRuns(const OpInstance &op) {
   switch (controlKind(op.def().name)) {
   case ControlKind::kParts: return static_cast<double>(batchParts(op).parts);
@@ -183,7 +191,7 @@ public:
     for (int k = 0; k < part.task_size(); ++k) {
       const plan::Task &task = part.task(k);
       std::optional<OpInstance> &op = instances[static_cast<size_t>(k)];
-      if (!op || !seen_.insert(costKey(part, task)).second) continue;
+      if (!op || isPrepared(part, task) || !seen_.insert(costKey(part, task)).second) continue;
       std::vector<bool> constant;
       for (const user_op::ArgBinding &b : op->conf().inputs)
         for (const std::string &name : b.tensors) {
@@ -191,7 +199,8 @@ public:
           const auto kind = part.register_(static_cast<int>(r)).kind();
           constant.push_back(
               given.count(r) ||
-              ((kind == plan::Register::CONSTANT || kind == plan::Register::VARIABLE) && !written.count(r)));
+              ((kind == plan::Register::CONSTANT || kind == plan::Register::VARIABLE) && !written.count(r)) ||
+              kind == plan::Register::PREPARED);
         }
       // By itself an op runs no graphs: the ops in them count.
       for (const plan::Plan &graph : task.graph()) add(graph, -1, constantInputs(graph, *op, constant));

@@ -18,6 +18,9 @@ namespace opc::simulate {
 Result<OpInstance> opOfTask(const plan::Plan &plan, const plan::Plan &part, const plan::Task &task,
                             const Registry &registry, int64_t rank = -1);
 
+/// Whether a task runs once, before the first step. The tensor indices of the part must be in range.
+bool isPrepared(const plan::Plan &part, const plan::Task &task);
+
 /// How often a step runs a graph of the op, where its work is graphs: the parts of a batch, the turns that a loop has
 /// room for (1 where nothing says how many).
 double graphRuns(const OpInstance &op);
@@ -35,10 +38,10 @@ DataType computeType(const OpInstance &op);
 
 struct PlanOp {
   OpInstance op;
-  std::vector<bool> constant; // inputs that never change: constants, and variables that no task writes
+  std::vector<bool> constant; // inputs that never change: constants, prepared tensors, variables that no task writes
 };
-/// One instance of every different op of a plan and of the graphs in its ops, boxing and views left out, and those that
-/// cannot be made.
+/// One instance of every different op of a plan and of the graphs in its ops, boxing, views and what runs once left
+/// out, and those that cannot be made.
 std::vector<PlanOp> distinctOps(const plan::Plan &plan, const Registry &registry);
 
 } // namespace opc::simulate

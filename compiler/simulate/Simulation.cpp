@@ -1,6 +1,7 @@
 // From a plan to an event simulation and back to numbers about a step.
 // SPDX-License-Identifier: Apache-2.0
 #include "Simulation.h"
+#include "PlanOps.h"
 
 #include "EventSimulation.h"
 #include "PlanPrices.h"
@@ -117,6 +118,7 @@ private:
         task.lag = t.lag();
         if (static_cast<int64_t>(task.lag) > steps_ + kMaxLag)
           return bad("task " + t.name() + " lags by " + std::to_string(task.lag) + " steps");
+        if (isPrepared(p, t)) continue; // before the first step
         if (!t.has_boxing()) {
           OPC_ASSIGN_OR_RETURN(const double seconds, prices_.computeSeconds(p, t));
           task.seconds = seconds;

@@ -67,8 +67,14 @@ uint64_t planChecksum(std::string_view bytes) {
 
 namespace {
 /// What each version has first.
-constexpr const char *kCameWith[kPlanVersion + 1] = {
-    "", "tasks", "regions", "values of variables", "machine code", "graphs of tasks", "batches in parts"};
+constexpr const char *kCameWith[kPlanVersion + 1] = {"",
+                                                     "tasks",
+                                                     "regions",
+                                                     "values of variables",
+                                                     "machine code",
+                                                     "graphs of tasks",
+                                                     "batches in parts",
+                                                     "prepared tensors"};
 
 uint32_t versionOf(const plan::Plan &plan) {
   uint32_t version = 1;
@@ -80,6 +86,8 @@ uint32_t versionOf(const plan::Plan &plan) {
     if (t.graph_size() > 0) version = std::max(version, t.op_type() == "batch_parts" ? 6U : 5U);
     for (const plan::Plan &graph : t.graph()) version = std::max(version, versionOf(graph));
   }
+  for (const plan::Register &r : plan.register_())
+    if (r.kind() == plan::Register::PREPARED) version = 7;
   if (plan.native_size() > 0) version = std::max(version, 4U);
   for (const plan::Plan &part : plan.part()) version = std::max(version, versionOf(part));
   return version;

@@ -12,9 +12,9 @@
 namespace opc {
 
 /// The newest version that this build reads and writes. A plan gets the oldest one that has what it needs: 2 has
-/// regions, 3 values of variables, 4 machine code, 5 graphs of tasks, 6 batches in parts. tests/compat has a plan of
-/// each.
-constexpr uint32_t kPlanVersion = 6;
+/// regions, 3 values of variables, 4 machine code, 5 graphs of tasks, 6 batches in parts, 7 prepared tensors.
+/// tests/compat has a plan of each.
+constexpr uint32_t kPlanVersion = 7;
 
 /// XXH64 (seed 0) of some bytes; https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md.
 uint64_t planChecksum(std::string_view bytes);

@@ -70,6 +70,8 @@ Status checkRanges(const Plan &plan) {
   for (const plan::Task &t : plan.task())
     if (t.has_boxing()) return bad("sizes in a range, and task " + t.name() + " for several ranks");
   if (plan.stream_size() > 1) return bad("sizes in a range, and several streams");
+  for (const plan::Register &r : plan.register_())
+    if (r.kind() == plan::Register::PREPARED) return bad("sizes in a range, and the prepared tensor " + r.name());
   return Status::ok();
 }
 

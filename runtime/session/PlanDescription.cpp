@@ -23,6 +23,7 @@ const char *kindName(plan::Register::Kind kind) {
   case plan::Register::VARIABLE: return "variable";
   case plan::Register::CONSTANT: return "constant";
   case plan::Register::WORKSPACE: return "workspace";
+  case plan::Register::PREPARED: return "prepared";
   default: return "activation";
   }
 }

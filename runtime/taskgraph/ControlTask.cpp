@@ -447,6 +447,8 @@ Result<std::shared_ptr<const user_op::KernelDef>> controlKernel(const plan::Task
       if (s.isComm() || deviceTypeOf(s.device) != DeviceType::kCPU)
         return Status(StatusCode::kUnsupported, "OPC0820", "graphs of tasks run on the CPU, and one is for " + s.device)
             .withHelp("compile the graph for the CPU");
+    for (const ModelRegister &r : model.registers)
+      if (r.isPrepared()) return invalid("register '" + r.name + "' of its graph is prepared");
     OPC_ASSIGN_OR_RETURN(std::vector<CrossEdge> edges, checkDataFlow(model));
     graphs->push_back(std::make_unique<ControlGraph>(std::move(model), std::move(edges), plan));
   }

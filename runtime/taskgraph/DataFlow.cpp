@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PlanModel.h"
 
+#include "ControlOp.h"
+#include "Device.h"
 #include "PlanReading.h"
 
 #include <algorithm>
@@ -77,7 +79,7 @@ Status checkLags(const PlanModel &m, const std::vector<uint32_t> &root, const st
             return flow(m, index, "it ", lagText(task.lag), " and reads '", tensor.name, "', which ", m.describe(other),
                         " updates, which ", lagText(update.lag));
         }
-        if (tensor.producer == kNone) continue;
+        if (tensor.producer == kNone || r.isPrepared()) continue;
         const ModelTask &maker = m.tasks[tensor.producer];
         if (maker.stream != task.stream || maker.lag == task.lag) continue;
         if (version[t] != regVersion[tensor.reg])
@@ -149,6 +151,7 @@ private:
       if (!task.isView && task.mutableInput[i]) OPC_RETURN_IF_ERROR(update(index, m.tensors[root[task.inputs[i]]]));
     }
     if (task.isView) return Status::ok();
+    if (task.isPrepared) OPC_RETURN_IF_ERROR(checkPrepared(index));
     for (size_t o = 0; o < task.outputs.size(); ++o) {
       OPC_RETURN_IF_ERROR(checkOutput(index, o));
       OPC_RETURN_IF_ERROR(checkWriters(index, m.tensors[task.outputs[o]].reg));
@@ -197,7 +200,7 @@ private:
     const ModelTask &task = m.tasks[index];
     const ModelTensor &out = m.tensors[task.outputs[o]];
     const ModelRegister &r = m.registers[out.reg];
-    if (r.kind != plan::Register::ACTIVATION)
+    if (r.kind != plan::Register::ACTIVATION && !r.isPrepared())
       return flow(m, index, "it makes tensor '", out.name, "' in a register for ", plan::Register::Kind_Name(r.kind));
     for (size_t other = 0; other < o; ++other)
       if (m.tensors[task.outputs[other]].reg == out.reg) return flow(m, index, "two of its outputs share a register");
@@ -209,6 +212,43 @@ private:
                     "', which its kernel does not offer");
     }
     return Status::ok();
+  }
+
+  /// A task that runs once, before the first step: what it reads is the same in all steps, and so is what it makes of
+  /// it. All that it makes is prepared; what it reads of that kind, tasks before it in its stream have made.
+  Status checkPrepared(uint32_t index) const {
+    const ModelTask &task = m.tasks[index];
+    const std::string makes =
+        concat("it makes the prepared tensor ", quoted(m.tensors[task.outputs[0]].name), ", and ");
+    if (task.isBoxing() || task.stride != 1 || task.lag != 0) return flow(m, index, makes, "belongs to a step");
+    if (deviceTypeOf(m.streams[task.stream].device) != DeviceType::kCPU)
+      return flow(m, index, makes, "is not of the CPU");
+    if (!isPure(task)) return flow(m, index, makes, "may make another one in the next step");
+    for (uint32_t out : task.outputs) {
+      const uint32_t reg = m.tensors[out].reg;
+      if (!m.registers[reg].isPrepared())
+        return flow(m, index, makes, quoted(m.tensors[out].name), ", which is not prepared");
+      if (writerStream[reg] != kNone) return flow(m, index, makes, "another task writes its register, too");
+    }
+    for (uint32_t in : task.inputs) {
+      const ModelTensor &tensor = m.tensors[root[in]];
+      if (!m.registers[tensor.reg].isConstant())
+        return flow(m, index, makes, "reads tensor ", quoted(tensor.name), ", which is not the same in all steps");
+      if (tensor.producer != kNone && m.tasks[tensor.producer].stream != task.stream)
+        return flow(m, index, makes, "reads tensor ", quoted(tensor.name), ", which another stream prepares");
+    }
+    return Status::ok();
+  }
+
+  /// Whether equal inputs give equal outputs, whenever the task runs.
+  static bool isPure(const ModelTask &task) {
+    const auto isPureOp = [](const OpInstance &op) {
+      return op.def().pure && controlKind(op.def().name) == ControlKind::kNone;
+    };
+    if (task.region)
+      return std::all_of(task.region->steps.begin(), task.region->steps.end(),
+                         [&](const RegionStep &step) { return isPureOp(step.op); });
+    return !task.batch && task.op && isPureOp(*task.op);
   }
 
   /// All writers of a register are in one stream and lag alike.
@@ -235,7 +275,7 @@ private:
       if (mutator[reg] != kNone && mutator[reg] != task.stream)
         return flow(m, index, "it reads variable '", m.tensors[t].name, "', which another stream updates");
       const uint32_t producer = m.tensors[t].producer;
-      if (producer == kNone || m.tasks[producer].stream == task.stream) continue;
+      if (producer == kNone || m.tasks[producer].stream == task.stream || m.registers[reg].isPrepared()) continue;
       if (version[t] != regVersion[reg])
         return flow(m, index, "it reads tensor '", m.tensors[t].name, "' of another stream, which ",
                     m.describe(lastWriter[reg]), " overwrites");

@@ -80,7 +80,7 @@ Status checkOwners(const PlanModel &m, const std::vector<uint64_t> &owner) {
     if (rival.reg != kNone && rival.end > reg.offset) {
       const bool persistent = reg.isPersistent() || m.registers[rival.reg].isPersistent();
       return overlap(m, rival.reg, r,
-                     persistent ? ", and one of them holds an input, variable or constant"
+                     persistent ? ", and one of them holds an input, a variable, a constant or a prepared tensor"
                                 : ", and several streams use them");
     }
     if (best.owner == owner[r]) {

@@ -124,7 +124,7 @@ const std::vector<ObservedTask> &TaskGraph::observedTasks() {
     for (uint32_t index : model_.streams[s].tasks) {
       if (model_.tasks[index].isView)
         lanes_[s].views.push_back({operation, index});
-      else
+      else if (model_.tasks[index].isRun())
         ++operation;
     }
   }

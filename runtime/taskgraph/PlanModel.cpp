@@ -71,7 +71,11 @@ private:
         return bad("OPC0813", name, " has ", r.credits, " credits; 1 to ", kMaxCredits, " are possible");
       const bool isBatched = r.kind == plan::Register::INPUT && r.credits == job_.microBatches;
       if (r.isPersistent() && r.credits != 1 && !isBatched)
-        return bad("OPC0813", name + " holds an input, variable or constant and has several slots");
+        return bad(
+            "OPC0813",
+            name + " holds what lasts, an input, a variable, a constant or a prepared tensor, and has several slots");
+      if (r.isPrepared() && job_.ranks > 1)
+        return bad("OPC0816", name + " is prepared, in a part for one of several ranks");
       if (r.offset % 64 != 0 || r.stride % 64 != 0) return bad("OPC0813", name + " is not aligned to 64 bytes");
       uint64_t end = 0;
       const bool overflow = __builtin_mul_overflow(uint64_t{r.credits - 1}, r.stride, &end) ||

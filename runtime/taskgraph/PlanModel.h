@@ -24,7 +24,13 @@ struct ModelRegister {
   plan::Register::Kind kind = plan::Register::ACTIVATION;
   bool isWritten = false; // a task writes it through a mutable input: a variable that is updated
   bool isPersistent() const {
-    return kind == plan::Register::INPUT || kind == plan::Register::VARIABLE || kind == plan::Register::CONSTANT;
+    return kind == plan::Register::INPUT || kind == plan::Register::VARIABLE || kind == plan::Register::CONSTANT ||
+           isPrepared();
+  }
+  bool isPrepared() const { return kind == plan::Register::PREPARED; }
+  /// Holds the same in all steps, once it has its value.
+  bool isConstant() const {
+    return kind == plan::Register::CONSTANT || isPrepared() || (kind == plan::Register::VARIABLE && !isWritten);
   }
   /// End of the last slot.
   uint64_t end() const { return offset + (credits - 1) * stride + bytes; }
@@ -54,8 +60,10 @@ struct ModelTask {
   uint64_t graphBytes = 0;                  // memory of its graphs, beside the arenas; of one thread
   uint32_t stream = 0, position = 0;        // position: index in the stream
   uint32_t stride = 1;
-  uint32_t lag = 0;    // at turn t of its stream it does step t - lag
-  bool isView = false; // output and first input are the same bytes: nothing to execute
+  uint32_t lag = 0;        // at turn t of its stream it does step t - lag
+  bool isView = false;     // output and first input are the same bytes: nothing to execute
+  bool isPrepared = false; // makes tensors that are the same in all steps: runs before the first one, and in none
+  bool isRun() const { return !isView && !isPrepared; } // in steps
   /// A boxing task has no op: one step for each pair of tensors. Not all ranks have both: who is outside the source has
   /// no inputs, who is outside the target no outputs.
   std::vector<BoxingOp> boxing;

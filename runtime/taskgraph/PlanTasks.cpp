@@ -563,6 +563,10 @@ Status readTasks(const plan::Plan &plan, const TaskPlaces &places, const Registr
   TaskReader reader(plan, places, registry, job, native, model);
   for (uint32_t i = 0; i < model->tasks.size(); ++i)
     if (Status s = reader.task(i); !s.isOk()) return std::move(s).withContext(model->describe(i));
+  for (ModelTask &t : model->tasks)
+    t.isPrepared = !t.isView && std::any_of(t.outputs.begin(), t.outputs.end(), [&](uint32_t out) {
+      return model->registers[model->tensors[out].reg].isPrepared();
+    });
   return Status::ok();
 }
 

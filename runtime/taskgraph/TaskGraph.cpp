@@ -34,7 +34,7 @@ Result<std::unique_ptr<TaskGraph>> TaskGraph::create(PlanModel model, std::vecto
   OPC_RETURN_IF_ERROR(g->makeLanes(threads));
   g->edges_ = std::move(edges);
   g->changed_.assign(g->model_.registers.size(), false);
-  for (const ModelTask &t : g->model_.tasks) g->executed_ += !t.isView;
+  for (const ModelTask &t : g->model_.tasks) g->executed_ += t.isRun();
   OPC_ASSIGN_OR_RETURN(const bool poisons, Poison::isAsked());
   if (poisons) {
     g->poison_.emplace(g->model_);
@@ -191,10 +191,7 @@ bool TaskGraph::lend(uint32_t tensor, const void *from) {
   return true;
 }
 
-bool TaskGraph::isConstant(uint32_t tensor) const {
-  const ModelRegister &r = model_.registers[model_.tensors[tensor].reg];
-  return r.kind == plan::Register::CONSTANT || (r.kind == plan::Register::VARIABLE && !r.isWritten);
-}
+bool TaskGraph::isConstant(uint32_t tensor) const { return model_.registers[model_.tensors[tensor].reg].isConstant(); }
 
 /// Whether a kernel that reads the tensor must be bound again when its register has changed.
 bool TaskGraph::isTiedTo(uint32_t tensor) const {
@@ -350,19 +347,24 @@ void TaskGraph::countReads() {
   for (const ModelPort &p : model_.outputs) ++unpackedReads_[model_.tensors[p.tensor].reg];
 }
 
-void TaskGraph::notePacked(const ModelTask &task) {
+/// A reader of a tensor will not read it again, unless it is bound again.
+void TaskGraph::noteRead(uint32_t tensor) {
   constexpr uint64_t kWorthIt = 64 * 1024;
+  const uint32_t index = model_.tensors[tensor].reg;
+  const ModelRegister &r = model_.registers[index];
+  if (--unpackedReads_[index] != 0 || r.bytes < kWorthIt) return;
+  arenas().device(r.arena).discard(arenas().at(r.arena, r.offset), r.bytes);
+  released_[index] = anyReleased_ = true;
+}
+
+void TaskGraph::notePacked(const ModelTask &task) {
   std::vector<const void *> packed = user_op::takePackedInputs();
   for (uint32_t t : task.inputs) {
-    const uint32_t index = model_.tensors[t].reg;
-    const ModelRegister &r = model_.registers[index];
     // One note is one argument: the same tensor may be another argument, too, which is read.
     const auto note = std::find(packed.begin(), packed.end(), data(t));
     if (!releasesPacked_ || note == packed.end() || !isConstant(t)) continue;
     packed.erase(note);
-    if (--unpackedReads_[index] != 0 || r.bytes < kWorthIt) continue;
-    arenas().device(r.arena).discard(arenas().at(r.arena, r.offset), r.bytes);
-    released_[index] = anyReleased_ = true;
+    noteRead(t);
   }
 }
 
@@ -395,12 +397,48 @@ std::vector<uint32_t> TaskGraph::bindingOrder(const std::vector<uint32_t> &tasks
   return order;
 }
 
+/// What the task reads is written first, where that is still to be done.
+Status TaskGraph::makeKernels(uint32_t index, Stream &stream) {
+  if (!fills_.empty())
+    for (uint32_t t : model_.tasks[index].inputs) OPC_RETURN_IF_ERROR(fillRegister(model_.tensors[t].reg));
+  kernels_[index].clear();
+  variants_[index].clear();
+  Status status = bindTask(index, stream);
+  return status.isOk() ? status : std::move(status).withContext("preparing " + model_.describe(index));
+}
+
+/// The tasks that run once, in the order of their stream: before the kernels of the others are made, which may pack
+/// what they make.
+Status TaskGraph::prepare() {
+  for (size_t s = 0; s < model_.streams.size(); ++s) {
+    lanes_[s].stream->enter();
+    for (uint32_t index : model_.streams[s].tasks) {
+      if (!model_.tasks[index].isPrepared || isReady_[index]) continue;
+      if (model_.tasks[index].op) OPC_RETURN_IF_ERROR(makeKernels(index, *lanes_[s].stream));
+      user_op::takePackedInputs(); // it reads all of them, now
+      OPC_RETURN_IF_ERROR(runOnce(index, *lanes_[s].stream));
+      isReady_[index] = true;
+      for (uint32_t t : model_.tasks[index].inputs)
+        if (releasesPacked_ && isConstant(t)) noteRead(t);
+    }
+  }
+  return Status::ok();
+}
+
+Status TaskGraph::runOnce(uint32_t index, Stream &stream) {
+  Status status = kernels_[index].front()->run(stream.context());
+  if (status.isOk()) status = stream.synchronize();
+  return status.isOk() ? status : failed(std::move(status), index);
+}
+
 Status TaskGraph::bind() {
   if (releasesPacked_ && unpackedReads_.empty()) countReads();
   kernels_.resize(model_.tasks.size());
   variants_.resize(model_.tasks.size());
   boxings_.resize(model_.tasks.size());
+  isReady_.resize(model_.tasks.size());
   OPC_RETURN_IF_ERROR(linkDevices());
+  OPC_RETURN_IF_ERROR(prepare());
   for (size_t s = 0; s < model_.streams.size(); ++s) {
     lanes_[s].stream->enter();
     for (uint32_t index : bindingOrder(model_.streams[s].tasks)) {
@@ -408,13 +446,8 @@ Status TaskGraph::bind() {
         if (Status status = bindBoxing(index, static_cast<int>(s)); !status.isOk())
           return std::move(status).withContext("preparing " + model_.describe(index));
       // A bind that failed half way is taken up where it stopped.
-      if (model_.tasks[index].isView || !model_.tasks[index].op) continue;
-      if (!fills_.empty())
-        for (uint32_t t : model_.tasks[index].inputs) OPC_RETURN_IF_ERROR(fillRegister(model_.tensors[t].reg));
-      kernels_[index].clear();
-      variants_[index].clear();
-      if (Status status = bindTask(index, *lanes_[s].stream); !status.isOk())
-        return std::move(status).withContext("preparing " + model_.describe(index));
+      if (!model_.tasks[index].isRun() || !model_.tasks[index].op) continue;
+      OPC_RETURN_IF_ERROR(makeKernels(index, *lanes_[s].stream));
       notePacked(model_.tasks[index]);
     }
   }
@@ -432,27 +465,36 @@ void TaskGraph::markChanged(uint32_t reg) {
   if (bound_) changed_[reg] = anyChanged_ = true;
 }
 
+/// Ties a task anew to what has changed of what it reads.
+Status TaskGraph::renew(uint32_t index, Stream &stream) {
+  const ModelTask &task = model_.tasks[index];
+  if (std::none_of(task.inputs.begin(), task.inputs.end(), [&](uint32_t t) { return isTiedTo(t); }))
+    return Status::ok();
+  for (uint32_t v = 0; v < kernels_[index].size(); ++v) {
+    void *workspace = nullptr;
+    const std::vector<void *> data = addresses(task, v, &workspace);
+    if (Status status = kernels_[index][v]->rebind(data, workspace, stream.context()); !status.isOk())
+      return std::move(status).withContext("preparing " + model_.describe(index));
+  }
+  if (!task.isPrepared) return Status::ok();
+  for (uint32_t out : task.outputs) changed_[model_.tensors[out].reg] = true;
+  return runOnce(index, stream);
+}
+
 Status TaskGraph::refresh() {
   if (!isLinked_) {
     OPC_RETURN_IF_ERROR(linkDevices());
     OPC_RETURN_IF_ERROR(takeScratch());
   }
   if (!anyChanged_) return Status::ok();
-  for (size_t s = 0; s < model_.streams.size(); ++s) {
-    lanes_[s].recording.reset(); // with the arguments of before
-    lanes_[s].stream->enter();
-    for (uint32_t index : model_.streams[s].tasks) {
-      const ModelTask &task = model_.tasks[index];
-      if (task.isView || std::none_of(task.inputs.begin(), task.inputs.end(), [&](uint32_t t) { return isTiedTo(t); }))
-        continue;
-      for (uint32_t v = 0; v < kernels_[index].size(); ++v) {
-        void *workspace = nullptr;
-        const std::vector<void *> data = addresses(task, v, &workspace);
-        if (Status status = kernels_[index][v]->rebind(data, workspace, lanes_[s].stream->context()); !status.isOk())
-          return std::move(status).withContext("preparing " + model_.describe(index));
-      }
+  for (const bool isPrepared : {true, false})
+    for (size_t s = 0; s < model_.streams.size(); ++s) {
+      lanes_[s].recording.reset(); // with the arguments of before
+      lanes_[s].stream->enter();
+      for (uint32_t index : model_.streams[s].tasks)
+        if (!model_.tasks[index].isView && model_.tasks[index].isPrepared == isPrepared)
+          OPC_RETURN_IF_ERROR(renew(index, *lanes_[s].stream));
     }
-  }
   std::fill(changed_.begin(), changed_.end(), false);
   anyChanged_ = false;
   return Status::ok();
@@ -487,7 +529,7 @@ void TaskGraph::buildLanes(const std::vector<CrossEdge> &edges) {
     bool plain = true;
     for (uint32_t index : model_.streams[s].tasks) {
       const ModelTask &task = model_.tasks[index];
-      if (task.isView) continue;
+      if (!task.isRun()) continue;
       Operation op;
       op.variants = variants_[index].data();
       op.boxing = boxings_[index].get();

@@ -183,6 +183,11 @@ private:
   Status waitFor(Lane &lane);
   void countReads();
   void notePacked(const ModelTask &task);
+  void noteRead(uint32_t tensor);
+  Status makeKernels(uint32_t index, Stream &stream);
+  Status prepare();
+  Status runOnce(uint32_t index, Stream &stream);
+  Status renew(uint32_t index, Stream &stream);
   void buildLanes(const std::vector<CrossEdge> &edges);
   static void noteLeaving(Lane &lane);
   template <bool kLeaves> Status runPlainAs(Lane &lane, int64_t first, int64_t steps);
@@ -238,6 +243,7 @@ private:
   std::vector<std::vector<std::unique_ptr<KernelTask>>> kernels_; // by task, then variant
   std::vector<std::vector<KernelTask *>> variants_;
   std::vector<std::unique_ptr<BoxingTask>> boxings_; // by task
+  std::vector<bool> isReady_;                        // by task: one that runs once has
   RankLink link_;
   std::unique_ptr<DeviceExchange> exchange_;
   bool isLinked_ = false; // exchange_ is of the communicator that is there

@@ -83,6 +83,12 @@ def parts():
                           cut="at_int64: 1", **TYPES) + output("y", "p/out_0")
 
 
+def prepared():
+    """x and the exponential of a weight of 0.5, which is the same in every run."""
+    weight = 'op { name: "w" variable_conf { out: "out" shape { dim: 4 dim: 6 } data_type: kFloat initializer { constant_conf { value: 0.5 } } } }\n'
+    return port("x") + weight + op("e", "exp", {"x": "w/out"}, "y") + op("a", "broadcast_add", {"x": "x/out", "y": "e/y_0"}, "z") + output("y", "a/z_0")
+
+
 # What the version of the format came with, as a graph; options of `opc compile`; and its numbers, from numpy.
 PLANS = {
     2: ("graph.pbtxt", LOOP, [], lambda x: np.maximum(np.exp(x) + x, 0)),
@@ -90,6 +96,7 @@ PLANS = {
     4: ("graph.pbtxt", LOOP, ["--native=v3"], lambda x: np.maximum(np.exp(x) + x, 0)),
     5: ("graph.pbtxt", branches(), [], lambda x: np.exp(x) + 4 * x),
     6: ("graph.pbtxt", parts(), [], np.exp),
+    7: ("graph.pbtxt", prepared(), [], lambda x: x + np.exp(0.5)),
 }
 
 
