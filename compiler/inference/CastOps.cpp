@@ -10,6 +10,8 @@
 #include "Passes.h"
 #include "UserOpBuilder.h"
 
+#include "llvm/ADT/MapVector.h"
+
 #include <fnmatch.h>
 
 using namespace mlir;
@@ -55,6 +57,8 @@ public:
       }
     if (!isGood) return failure();
     for (auto [op, type] : chosen) isGood &= succeeded(cast(op, type));
+    for (const auto &[back, computed] : computed_)
+      if (back.use_empty()) back.getDefiningOp()->erase();
     return success(isGood);
   }
 
@@ -80,7 +84,7 @@ private:
     for (OpOperand &operand : op->getOpOperands()) {
       const unsigned i = operand.getOperandNumber();
       const Value v = operand.get();
-      if (!isCastable(v.getType()) || llvm::cast<RankedTensorType>(v.getType()).getElementType() == wanted) continue;
+      if (!isCastable(v.getType()) || elementTypeOf(v) == wanted) continue;
       if (written[i]) {
         emitStatus(
             op, Status(StatusCode::kInvalidGraph, "OPC0208",
@@ -88,7 +92,11 @@ private:
                     .withHelp("cast ops that compute values, not those that update variables"));
         return failure();
       }
-      operand.set(castOf(v, wanted, name + "-in" + std::to_string(i) + suffix));
+      // What a chosen op has computed in this type is not rounded to the graph's in between.
+      if (const Value computed = computed_.lookup(v); computed && elementTypeOf(computed) == wanted)
+        operand.set(computed);
+      else
+        operand.set(castOf(v, wanted, name + "-in" + std::to_string(i) + suffix));
     }
     return retype(op, name);
   }
@@ -108,12 +116,16 @@ private:
       const Value back =
           castOf(result, llvm::cast<RankedTensorType>(before).getElementType(), name + "-out" + std::to_string(i));
       result.replaceAllUsesExcept(back, back.getDefiningOp());
+      computed_[back] = result;
     }
     return success();
   }
 
+  static Type elementTypeOf(Value v) { return llvm::cast<RankedTensorType>(v.getType()).getElementType(); }
+
   ModuleOp module_;
   OpBuilder builder_;
+  llvm::MapVector<Value, Value> computed_; // of casts behind chosen ops: what they cast
   Location at_ = UnknownLoc::get(module_.getContext());
   ir::Role role_ = ir::Role::kForward;
 };

@@ -50,7 +50,8 @@ def CastOps : GraphPass<"opc-cast-ops"> {
   let summary = "Lets chosen ops compute in another element type";
   let description = [{
     What `--cast-ops` asks for. The floating-point inputs of a chosen op are cast, its results follow from its own rule,
-    and whoever reads them gets the type that they had. The first request that fits an op's name or type counts.
+    and whoever reads them gets the type that they had; a chosen op of the same type takes them as they were computed. The
+    first request that fits an op's name or type counts.
     Tensors need their types.
   }];
   let options = [

@@ -92,6 +92,20 @@ class CastOps(Folder):
         self.assertEqual(int((got.view(np.uint32) & 0xFFFF).sum()), 0)  # what bf16 can hold
         np.testing.assert_allclose(got, a.astype(np.float64) @ b, atol=16 * 2.0 ** -8)
 
+    def test_nothing_is_rounded_between_chosen_ops(self):
+        """A graph in half precision that is computed in f32: what is given out has its digits, what is between them has f32's."""
+        chain = CHAIN.replace("kFloat", "kFloat16").replace(result("y", "second/y_0"), result("y", "second/y_0") + result("z", "first/y_0"))
+        x = self.random.uniform(-1, 1, 64).astype(np.float16)
+        exact = np.exp(np.exp(x.astype(np.float64)))
+        wide = self.run_graph(chain, {"x": x}, "--cast-ops", "*=f32", "--output", "z=z.npy")
+        self.assertEqual(wide.dtype, np.float16)
+        np.testing.assert_array_equal(wide, exact.astype(np.float16))
+        np.testing.assert_array_equal(np.load(self.path("z.npy")), np.exp(x.astype(np.float64)).astype(np.float16))
+        self.assertFalse(np.array_equal(self.run_graph(chain, {"x": x}), wide))
+        self.opc("compile", "net.pbtxt", "--cast-ops", "*=f32", "--to", "shape", "--emit", "pbtxt", "-o", "cast.pbtxt")
+        with open(self.path("cast.pbtxt"), encoding="utf-8") as f:
+            self.assertEqual(f.read().count('op_type_name: "cast"'), 3)  # x in, y and z out
+
     def test_first_request_counts(self):
         x = self.random.uniform(-1, 1, 64).astype(np.float32)
         got = self.run_graph(CHAIN, {"x": x}, "--cast-ops", "second=f32", "--cast-ops", "exp=f16")
