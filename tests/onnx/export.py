@@ -1,5 +1,6 @@
 # opc compile --emit onnx: what is in the file, the way back into opc, and what is refused.
 # SPDX-License-Identifier: Apache-2.0
+import json
 import os
 import shutil
 import stat
@@ -172,6 +173,23 @@ class Export(Case):
         for what in ("in.onnx", "out.onnx"):
             self.opc("run", what, "--input", "x=1,2,3,4,5,6", "--output", f"y={what}.npy", "--quiet")
         np.testing.assert_array_equal(np.load(self.path("in.onnx.npy")), np.load(self.path("out.onnx.npy")))
+
+    def test_reductions_come_back_as_they_were(self):
+        """With and without the reduced axes, each is one op again, of the same attributes."""
+        ops, text = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "logsumexp"), input_op("x", 2, 3, 4)
+        for axes in ((1,), (0, 2), (0, 1, 2)):
+            for keeps in ("true", "false"):
+                for op in ops:
+                    name = f"{op}_{''.join(map(str, axes))}_{keeps}"
+                    text += tensor_op(name, op, {"input_tensor": "x/out"}, "output_tensor",
+                                      f'attr {{ key: "axis" value {{ at_list_int32 {{ {" ".join(f"val: {a}" for a in axes)} }} }} }} '
+                                      f'attr {{ key: "keepdims" value {{ at_bool: {keeps} }} }}')
+                    text += output_op("o_" + name, f"{name}/output_tensor_0")
+        self.opc("compile", self.graph(text), "--emit", "onnx", "-o", "r.onnx")
+        shown = [{o["name"]: (o["type"], o["attrs"], o["outputs"][0]["shape"]) for o in json.loads(self.opc("show", graph, "--json").stdout)["ops"]}
+                 for graph in ("g.pbtxt", "r.onnx")]
+        self.assertEqual(len(shown[0]), 36)
+        self.assertEqual(*shown)
 
     def test_what_a_step_writes_is_an_output(self):
         sgd = self.graph('op { name: "w" variable_conf { out: "out" shape { dim: 2 } data_type: kFloat initializer { constant_conf { value: 3 } } } }\n' +

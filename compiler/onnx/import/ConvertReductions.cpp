@@ -40,8 +40,7 @@ Term reduced(Conversion &c, const char *op, const Term &x, const std::vector<int
                                                                          : c.scalar(x->type(), 0);
     return c.expand(nothing, Shape(dims));
   }
-  const Term y = c.op(op, {x}, {{"axis", axes}, {"keepdims", true}});
-  return c.reshape(y, dims);
+  return c.op(op, {x}, {{"axis", axes}, {"keepdims", keepDims}});
 }
 
 namespace {
