@@ -88,11 +88,14 @@ struct MeshFacts {
   int64_t stages = 1, microBatches = 1;
 };
 
+/// GraphTask::library of operators in Python, whatever manifest or folder has their definition.
+inline constexpr const char *kPythonLibrary = "python";
+
 /// An op that runs, in the order of execution: a task of the plan, or one of several that a region computes in one.
 struct GraphTask {
   std::string op, kernel; // "fc1", "cpu/matmul/f32"
   uint32_t stream = 0;
-  std::string library;  // that the kernel is of: "built-in", or a plugin's file name; empty where it is not known
+  std::string library;  // that the kernel is of: "built-in", or what libraryName() says; empty where it is not known
   int32_t priority = 0; // with which the kernel was registered
   int64_t region = -1;  // which one; -1: a task of its own
 };

@@ -213,7 +213,9 @@ private:
       const std::string was = kernelText(old), is = kernelText(t);
       GraphFinding &f = add(isFallback ? "KERNEL_FALLBACK" : "KERNEL_CHANGED", ChangeSubject::kKernel,
                             Severity::kWarning, t.op, "kernel " + was + " -> " + is, was, is);
-      if (isFallback && old.library != t.library && old.library != kBuiltIn)
+      if (isFallback && old.library == kPythonLibrary && t.library != kPythonLibrary)
+        f.help = "the kernel of the lock is in Python: a manifest beside the graph, or --op-path DIR";
+      else if (isFallback && old.library != t.library && old.library != kBuiltIn)
         f.help = "the kernel of the lock is in " + old.library + ": --plugin " + old.library;
     }
   }

@@ -280,6 +280,12 @@ std::vector<Json> taskRecords(const Lock &lock) {
   return records;
 }
 
+/// Of operators in Python earlier builds wrote the file or folder that had the definition.
+std::string libraryOf(const Json &task) {
+  const std::string from = task.value("from", kBuiltIn);
+  return from.ends_with(".ops.pbtxt") || from.starts_with("python:") ? kPythonLibrary : from;
+}
+
 std::vector<Json> costRecords(const GraphFacts &facts) {
   const CostFacts &c = facts.costs;
   Json peak = Json::object();
@@ -421,7 +427,7 @@ void addRecord(const Json &record, LockSection section, Lock *lock) {
       return;
     }
     lock->facts.tasks.push_back({record.at("op").get<std::string>(), record.at("kernel").get<std::string>(),
-                                 record.value("stream", uint32_t{0}), record.value("from", kBuiltIn),
+                                 record.value("stream", uint32_t{0}), libraryOf(record),
                                  record.value("priority", int32_t{0})});
     return;
   case LockSection::kCost: return addCosts(record, &lock->facts);

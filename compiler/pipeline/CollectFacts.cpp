@@ -9,6 +9,7 @@
 #include "OpCost.h"
 #include "OpcDialect.h"
 #include "PlanEmitter.h"
+#include "PluginOpeners.h"
 #include "RegionBridge.h"
 #include "RowStages.h"
 
@@ -153,7 +154,7 @@ void collectTasks(const ExecutionSchedule &execution, GraphFacts *facts) {
     auto add = [&](const std::string &op, std::string kernel, const user_op::KernelDef *def) {
       facts->tasks.push_back({op, std::move(kernel), task.stream, "built-in", 0});
       if (!def) return;
-      facts->tasks.back().library = def->origin.library.substr(def->origin.library.rfind('/') + 1);
+      facts->tasks.back().library = libraryName(def->origin.library);
       facts->tasks.back().priority = def->priority;
     };
     // One task, and each of its ops is computed by its own kernel's loop.

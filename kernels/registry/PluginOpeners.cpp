@@ -36,4 +36,9 @@ std::shared_ptr<const PluginOpener> pluginOpener(const std::string &path) {
   return nullptr;
 }
 
+std::string libraryName(const std::string &library) {
+  const auto opener = pluginOpener(library);
+  return opener && !opener->library.empty() ? opener->library : library.substr(library.rfind('/') + 1);
+}
+
 } // namespace opc

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
+import shutil
 import subprocess
 import sys
 import unittest
@@ -73,6 +74,27 @@ class OpPath(ScratchTest):
         for words in (("--update", "--update-in-ci"), ()):
             done = self.opc("check", "g.pbtxt", "--op-path", "ops", *words)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_locks_do_not_name_the_manifest(self):
+        """Another name of the graph, and with it of the manifest, or the folder alone, is no other kernel."""
+        self.manifest()
+        for name in ("", ".ops"):
+            shutil.copy(self.path(f"g{name}.pbtxt"), self.path(f"moved{name}.pbtxt"))
+        self.write("alone.pbtxt", GRAPH % ("leaky_relu", ALPHA))
+        done = self.opc("check", "g.pbtxt", "--update", "--update-in-ci", "--no-run")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        with open(self.path("g.opc.lock"), encoding="utf-8") as f:
+            lock = f.read()
+        (task,) = (t for t in json.loads(lock)["tasks"] if "kernel" in t)
+        self.assertEqual((task["op"], task["from"]), ("act", "python"))
+        self.assertIn("demo::leaky_relu", task["kernel"])
+        self.assertNotIn("ops.pbtxt", lock)
+        # What an earlier build wrote.
+        self.write("older.opc.lock", lock.replace('"from":"python"', '"from":"g.ops.pbtxt"'))
+        for older in ("g.pbtxt", "g.opc.lock", "older.opc.lock"):
+            for newer in ("moved.pbtxt", "alone.pbtxt"):
+                done = self.opc("diff", older, newer, *(["--op-path", "ops"] if newer == "alone.pbtxt" else []))
+                self.assertEqual((done.returncode, done.stdout), (0, "no difference\n"), (older, newer, done.stderr))
 
     def test_the_case_of_a_trap_runs_alone(self):
         """It has the manifest and the folder of the operators, from anywhere."""

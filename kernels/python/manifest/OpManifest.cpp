@@ -257,9 +257,12 @@ std::string findManifest(const std::string &graph) {
 }
 
 void openPythonPlugins() {
-  setPluginOpener({"manifest", [](const std::string &path) { return path.ends_with(kManifestEnding); }, openManifest});
+  // Where a definition was read says nothing of the operator, and moves with the graph.
+  const std::string library = "python";
   setPluginOpener(
-      {"python folder", [](const std::string &path) { return path.rfind(pythonFolder(""), 0) == 0; }, openFolder});
+      {"manifest", [](const std::string &path) { return path.ends_with(kManifestEnding); }, openManifest, library});
+  setPluginOpener({"python folder", [](const std::string &path) { return path.rfind(pythonFolder(""), 0) == 0; },
+                   openFolder, library});
 }
 
 } // namespace opc::python

@@ -101,6 +101,21 @@ TEST_CASE("A lock that is written is read back, byte for byte", "[lock]") {
   CHECK(lockText(*read) == text);
 }
 
+TEST_CASE("Kernels in Python are those of Python, whatever file earlier builds wrote into a lock", "[lock]") {
+  Lock lock = sample();
+  for (const auto &[written, read] :
+       std::vector<std::pair<std::string, std::string>>{{"python", "python"},
+                                                        {"g.ops.pbtxt", "python"},
+                                                        {"python:ops", "python"},
+                                                        {"libpython.so", "libpython.so"}}) {
+    lock.facts.tasks[0].library = written;
+    const Result<Lock> again = readLock(lockText(lock), "g.opc.lock");
+    REQUIRE(again.isOk());
+    CHECK(again->facts.tasks.at(0).library == read);
+    CHECK(again->facts.tasks.at(1).library == "built-in");
+  }
+}
+
 TEST_CASE("One record of a lock is one line", "[lock]") {
   const std::string text = lockText(sample());
   CHECK(text.find("\n{\"op\":\"a\",\"type\":\"exp\",\"in\":{\"x_0\":\"x/out\"},\"out\":{\"y_0\":\"a/y_0\"}},\n") !=

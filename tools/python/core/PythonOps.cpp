@@ -46,7 +46,8 @@ void startOnce() {
   host = valueOf(startPythonKernels({}));
   setKernelHostOpener([] { return Result<KernelHost *>(host); });
   openPythonPlugins();
-  setPluginOpener({"op of this process", [](const std::string &p) { return p.rfind(kPrefix, 0) == 0; }, openProcessOp});
+  setPluginOpener(
+      {"op of this process", [](const std::string &p) { return p.rfind(kPrefix, 0) == 0; }, openProcessOp, "python"});
 }
 
 /// An op and its gradient, as a manifest. What was known under the name is replaced for graphs made from now on.
