@@ -124,24 +124,17 @@ private:
       }
       return false;
     }
-    const user_op::TensorDesc desc = ir::descOf(op.getOut().getType());
     auto *user = conf->mutable_user_conf();
     user->set_op_type_name("constant");
     const std::string tensor = ir::tensorName(op.getOut());
     auto *out = user->add_output();
     out->set_key("out");
     out->mutable_value()->add_s(tensor);
-    auto attr = [&](const char *name, const AttrValue &v) {
+    for (const auto &[name, attr] : constantAttributes(op)) {
       auto *a = user->add_attr();
       a->set_key(name);
-      wire::toProto(v, a->mutable_value());
-    };
-    const bool floating = isa<FloatType>(value.getElementType()); // those that are only stored, too
-    attr("dtype", AttrValue(desc.data_type()));
-    attr("floating_value", AttrValue(floating ? value.getSplatValue<APFloat>().convertToDouble() : 0.0));
-    attr("integer_value", AttrValue(floating ? int64_t{0} : value.getSplatValue<APInt>().getSExtValue()));
-    attr("is_floating_value", AttrValue(floating));
-    attr("shape", AttrValue(desc.shape()));
+      wire::toProto(attr, a->mutable_value());
+    }
     return true;
   }
 
@@ -167,6 +160,17 @@ private:
 } // namespace
 
 bool fitsGraphFile(DenseElementsAttr constant) { return constant.isSplat() || constant.getNumElements() == 1; }
+
+std::map<std::string, AttrValue> constantAttributes(ir::ConstantOp op) {
+  const auto value = cast<DenseElementsAttr>(op.getValue());
+  const user_op::TensorDesc desc = ir::descOf(op.getOut());
+  const bool floating = isa<FloatType>(value.getElementType()); // those that are only stored, too
+  return {{"dtype", AttrValue(desc.data_type())},
+          {"floating_value", AttrValue(floating ? value.getSplatValue<APFloat>().convertToDouble() : 0.0)},
+          {"integer_value", AttrValue(floating ? int64_t{0} : value.getSplatValue<APInt>().getSExtValue())},
+          {"is_floating_value", AttrValue(floating)},
+          {"shape", AttrValue(desc.shape())}};
+}
 
 std::vector<graph::ModelNumber> modelNumbersOf(ModuleOp module) {
   graph::Job rest;

@@ -2,11 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "OpcDialect.h"
+
 #include "graph.pb.h"
+#include "opc/Attr.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,6 +18,8 @@ namespace opc {
 
 /// Whether a graph file can hold a constant: all its elements are equal.
 bool fitsGraphFile(mlir::DenseElementsAttr constant);
+/// The attributes of the op `constant` that a graph file has in the place of one that fits.
+std::map<std::string, AttrValue> constantAttributes(ir::ConstantOp op);
 
 /// The graph as messages. Constants become `constant` ops when all elements are equal; others cannot be written as a
 /// graph, and `error` then says so (emit before simplification, or make them variables: Pipeline::keepConstants).

@@ -40,6 +40,8 @@ struct GraphOp {
   std::string gradientOf;       // of the backward pass: the op whose gradient it computes, where that is known
   std::string device;           // "cpu:0"; empty where the graph leaves it open
   double flops = 0, bytes = 0;  // of a step of the whole op, where costs were asked for
+  bool isValue = false;         // a constant of the graph: nothing runs for it
+  std::string digest;           // of a constant of several values: of these
 };
 
 /// A gradient that was asked for: the tensor, called as its variable or input is, and what holds its gradient.

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CollectFacts.h"
 #include "AttrBridge.h"
+#include "ConstantVariables.h"
 #include "DeviceCode.h"
 #include "DiagnosticHandler.h"
 #include "Graph.h"
+#include "GraphEmitter.h"
 #include "Locations.h"
 #include "OpCost.h"
 #include "OpcDialect.h"
@@ -55,6 +57,15 @@ bool isResolved(const user_op::TensorDesc &desc) {
   return true;
 }
 
+/// Where an op stands and what for.
+void addPlace(Operation *op, GraphOp *g) {
+  const ir::OpLocation l = ir::readLocation(op->getLoc());
+  g->range = rangeOf(l);
+  g->loc = l.pythonLoc;
+  g->role = ir::stringifyRole(ir::roleOf(op)).str();
+  if (auto of = op->getAttrOfType<StringAttr>(ir::kGradientOfAttr)) g->gradientOf = of.str();
+}
+
 GraphOp opFact(ir::UserOp op) {
   GraphOp g;
   user_op::OpConf conf = ir::toOpConf(op);
@@ -67,13 +78,41 @@ GraphOp opFact(ir::UserOp op) {
     for (size_t i = 0; i < b.tensors.size(); ++i)
       g.outputs.push_back(tensorFact(b.name + "_" + std::to_string(i), op.getOuts()[next++]));
   g.attrs = std::move(conf.attrs);
-  const ir::OpLocation l = ir::readLocation(op.getLoc());
-  g.range = rangeOf(l);
-  g.loc = l.pythonLoc;
-  g.role = ir::stringifyRole(op.getRole()).str();
-  if (auto of = op->getAttrOfType<StringAttr>(ir::kGradientOfAttr)) g.gradientOf = of.str();
+  addPlace(op, &g);
   if (auto device = op.getDeviceAttr())
     g.device = device.getKind().getValue().str() + ":" + std::to_string(device.getIndex());
+  return g;
+}
+
+/// Null of a constant that opc makes none of: IR may hold it.
+DenseElementsAttr knownValue(ir::ConstantOp op) {
+  auto value = dyn_cast<DenseElementsAttr>(op.getValue());
+  const bool isKnown =
+      value && value.getType() == op.getOut().getType() && ir::dataType(value.getElementType()) != kInvalidDataType;
+  return isKnown ? value : DenseElementsAttr();
+}
+
+GraphOp constantFact(ir::ConstantOp op, DenseElementsAttr value, const Registry &registry,
+                     std::map<std::string, StoredTensor> *values) {
+  GraphOp g;
+  g.name = ir::opName(op);
+  g.type = "constant";
+  g.isValue = true;
+  g.outputs.push_back(tensorFact("out_0", op.getOut()));
+  addPlace(op, &g);
+  if (!fitsGraphFile(value)) {
+    g.attrs.emplace("dtype", AttrValue(g.outputs[0].dtype));
+    g.attrs.emplace("shape", AttrValue(g.outputs[0].shape));
+    values->insert_or_assign(g.name, storedValue(op));
+    return g;
+  }
+  user_op::OpConf conf;
+  conf.name = g.name;
+  conf.type = g.type;
+  conf.attrs = constantAttributes(op);
+  // As the importer of a file does it: with what the file leaves out.
+  if (const user_op::OpDef *def = registry.findOp(g.type)) (void)completeOpConf(*def, &conf);
+  g.attrs = std::move(conf.attrs);
   return g;
 }
 
@@ -107,6 +146,28 @@ void collectGraph(ModuleOp module, GraphFacts *facts) {
     facts->isDifferentiated |= op.getRole() == ir::Role::kBackward;
     facts->ops.push_back(opFact(op));
   });
+}
+
+void collectConstants(ModuleOp module, const Registry &registry, bool costs, GraphFacts *facts,
+                      std::map<std::string, StoredTensor> *values) {
+  std::vector<GraphOp> all;
+  size_t next = 0;
+  const auto take = [&](Operation &op) {
+    if (isa<ir::UserOp>(&op)) all.push_back(std::move(facts->ops[next++]));
+    auto constant = dyn_cast<ir::ConstantOp>(&op);
+    const DenseElementsAttr value = constant ? knownValue(constant) : DenseElementsAttr();
+    if (!value) return;
+    all.push_back(constantFact(constant, value, registry, values));
+    if (!costs || !fitsGraphFile(value)) return; // what a file has as a variable costs nothing
+    all.back().bytes = static_cast<double>(ir::bytesOf(constant.getOut()));
+    facts->costs.bytes += all.back().bytes;
+  };
+  for (Operation &op : graphBlock(module)) {
+    take(op);
+    if (auto fused = dyn_cast<ir::FusedOp>(&op))
+      for (Operation &inner : fused.getBody().front()) take(inner);
+  }
+  facts->ops = std::move(all);
 }
 
 void collectCosts(ModuleOp module, GraphFacts *facts) {

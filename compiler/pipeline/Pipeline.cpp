@@ -556,6 +556,12 @@ GraphFacts Pipeline::facts(bool costs) const {
   return facts;
 }
 
+GraphFacts Pipeline::factsWithConstants(bool costs, std::map<std::string, StoredTensor> *values) const {
+  GraphFacts all = facts(costs);
+  if (impl_->module) collectConstants(*impl_->module, impl_->registry, costs, &all, values);
+  return all;
+}
+
 MemoryFacts Pipeline::memory() const {
   const ExecutionSchedule *execution = largest(impl_->executions);
   return execution ? memoryFacts(*execution) : MemoryFacts();

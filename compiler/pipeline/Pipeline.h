@@ -142,6 +142,9 @@ public:
   const std::vector<PhaseFacts> &stats() const;
   /// All that is known of the graph after the phases that have run; with `costs`, what each op costs as well.
   GraphFacts facts(bool costs = false) const;
+  /// The same with the graph's constants among the ops, as a graph file has them. Those of several values, which a
+  /// file cannot hold, have type and shape alone, and `values` gets what they hold, by op.
+  GraphFacts factsWithConstants(bool costs, std::map<std::string, StoredTensor> *values) const;
   /// Of them the memory alone, which needs no walk over the graph: of the largest part of a mesh.
   MemoryFacts memory() const;
   /// Which ops one loop computes, after Phase::kMemory: of the largest part of a mesh. Regions are compiled, where this

@@ -380,6 +380,46 @@ class Models(Case):
         done = self.opc("diff", path, self.path("g.pbtxt"))
         self.assertEqual(done.returncode, 0, done.stdout)
 
+    def test_constants_are_ops_as_in_the_written_graph(self):
+        def put(name, c):
+            return self.file(name, m.model(m.graph([m.node("Constant", [], ["half"], value=np.array(0.5, F32)), m.node("Mul", ["x", "half"], ["h"]),
+                                                    m.node("Cast", ["c"], ["f"], to=1), m.node("Add", ["h", "f"], ["y"])],
+                                                   [m.value("x", (2, 3))], [m.value("y")], [m.tensor("c", np.array(c, np.int64))])))
+
+        def ops(graph):
+            done = self.opc("show", graph, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return {(o["name"], o["type"], json.dumps(o["attrs"], sort_keys=True), *[t["tensor"] for t in o["outputs"]]) for o in json.loads(done.stdout)["ops"]}
+
+        def differences(a, b, *flags):
+            done = self.opc("diff", a, b, "--json", *flags)
+            self.assertIn(done.returncode, (0, 1), done.stderr)
+            return [(f["rule"], f["op"]) for f in json.loads(done.stdout)["findings"]]
+
+        # What an op makes of constants alone is one, too: here only the half and the cast fives.
+        same, other = put("same.onnx", [5, 5, 5]), put("other.onnx", [6, 6, 6])
+        self.assertEqual(self.opc("compile", same, "--emit", "pbtxt", "-o", "g.pbtxt").returncode, 0)
+        shown = ops(same)
+        self.assertEqual(shown, ops("g.pbtxt"))
+        constants = sorted(json.loads(attrs)["floating_value"] for _, type_, attrs, *_ in shown if type_ == "constant")
+        self.assertEqual(constants, [0.5, 5])
+        for a, b in ((same, "g.pbtxt"), ("g.pbtxt", same)):
+            done = self.opc("diff", a, b)
+            self.assertEqual((done.returncode, done.stdout), (0, "no difference\n"), done.stderr)
+        self.assertEqual([rule for rule, _ in differences("g.pbtxt", other)], ["OP_ATTR_CHANGED"])
+        # A file has those of several values as variables, and not what they hold.
+        several, others = put("several.onnx", [1, 2, 3]), put("others.onnx", [1, 2, 4])
+        self.assertEqual(self.opc("compile", several, "--emit", "pbtxt", "-o", "s.pbtxt", "--weights-out", "s.safetensors").returncode, 0)
+        for a, b in ((several, "s.pbtxt"), ("s.pbtxt", several)):
+            self.assertEqual(differences(a, b, "--ignore", "cost"), [])
+        (found,) = differences(several, others)
+        self.assertEqual(found[0], "OP_ATTR_CHANGED")
+        self.assertEqual(len(ops(several)), len(shown))
+        self.assertEqual(len(ops("s.pbtxt")), len(shown) - 1)
+        # A lock has no constants of models.
+        self.assertEqual(self.opc("check", same, "--update", "--update-in-ci").returncode, 0)
+        self.assertEqual(differences("same.opc.lock", same), [])
+
     def test_sequences_are_an_input_or_output_for_each_element(self):
         tensor_type = m.field(1, m.field(1, 1))
         seq = m.field(1, "s") + m.field(2, m.field(4, m.field(1, tensor_type)))

@@ -178,6 +178,10 @@ private:
       if (request.asPlanned) forgetWhatPlansLack(&side->facts);
       if (locks[0] || locks[1]) shortenAttributes(&side->facts);
     }
+    for (FactsInput *side : {&sides.a, &sides.b}) {
+      const FactsInput &other = side == &sides.a ? sides.b : sides.a;
+      other.isLock ? forgetConstants(other.facts, &side->facts) : takeConstantsAsVariables(other.facts, &side->facts);
+    }
     // A graph that was written of a model holds no weights: nothing is said of them.
     if (!haveDigests(sides.a.facts)) forgetDigests(&sides.b.facts);
     if (!haveDigests(sides.b.facts)) forgetDigests(&sides.a.facts);

@@ -254,7 +254,7 @@ public:
     invocation.watch().lap("compile");
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (open) invocation.note("note: inputs leave dimensions open; --shape NAME=DIMS closes them");
-    GraphFacts facts = all ? std::move(*all) : pipeline.facts();
+    GraphFacts facts = all ? std::move(*all) : factsWithConstants(pipeline);
     if (as_ == "html" && !op_ && !around_ && !paths_) {
       const bool isWhole = shapes_.empty() && until_.empty() && input.path != "-" && !input.isIr;
       std::string plan;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace opc::cli {
 
@@ -73,12 +74,12 @@ Outcome<FactsInput> compiledFacts(Invocation &invocation, GraphInput input, cons
   if (!begin(&pipeline, input)) return failureOf(pipeline);
   if (hasOpenInputs(pipeline.facts())) {
     OPC_RETURN_IF_ERROR(checkBound(input, pipeline.facts()));
-    result.facts = pipeline.facts();
+    result.facts = factsWithConstants(pipeline);
     result.undecided = "inputs leave dimensions open";
     return result;
   }
   if (!pipeline.run(Phase::kGrad)) return failureOf(pipeline);
-  result.facts = pipeline.facts(true);
+  result.facts = factsWithConstants(pipeline, /*costs=*/true);
   digestValues(pipeline, &result.facts);
   if (!pipeline.run(Phase::kMemory)) {
     if (pipeline.errorClass() == StatusCode::kInternal) return failureOf(pipeline);
@@ -110,10 +111,46 @@ Outcome<FactsInput> factsOf(Invocation &invocation, GraphInput input, const Fact
 
 std::optional<GraphFacts> factsOf(Pipeline *pipeline) {
   if (!pipeline->run(Phase::kGrad)) return std::nullopt;
-  GraphFacts facts = pipeline->facts(true);
+  GraphFacts facts = factsWithConstants(*pipeline, /*costs=*/true);
   if (!pipeline->run(Phase::kMemory)) return std::nullopt;
   takeDecisions(pipeline->facts(), &facts);
   return facts;
+}
+
+GraphFacts factsWithConstants(const Pipeline &pipeline, bool costs) {
+  std::map<std::string, StoredTensor> values;
+  GraphFacts facts = pipeline.factsWithConstants(costs, &values);
+  for (GraphOp &op : facts.ops)
+    if (const auto value = values.find(op.name); op.isValue && value != values.end()) {
+      op.digest = digestOf(value->second.bytes);
+      op.attrs.insert_or_assign("values", AttrValue("sha256:" + op.digest));
+    }
+  return facts;
+}
+
+void takeConstantsAsVariables(const GraphFacts &other, GraphFacts *facts) {
+  std::set<std::string> kept;
+  for (const GraphTensor &v : other.variables)
+    if (!v.trainable) kept.insert(v.name);
+  std::vector<GraphOp> ops;
+  for (GraphOp &op : facts->ops) {
+    if (op.digest.empty() || !kept.count(op.name)) {
+      ops.push_back(std::move(op));
+      continue;
+    }
+    GraphTensor variable = op.outputs.at(0);
+    variable.name = op.name;
+    variable.range = op.range;
+    variable.digest = op.digest;
+    facts->variables.push_back(std::move(variable));
+  }
+  facts->ops = std::move(ops);
+}
+
+void forgetConstants(const GraphFacts &locked, GraphFacts *facts) {
+  std::set<std::string> known;
+  for (const GraphOp &op : locked.ops) known.insert(op.name);
+  std::erase_if(facts->ops, [&](const GraphOp &op) { return op.isValue && !known.count(op.name); });
 }
 
 void digestValues(const Pipeline &pipeline, GraphFacts *facts) {

@@ -38,6 +38,16 @@ Outcome<FactsInput> factsOf(Invocation &invocation, GraphInput input, const Fact
 /// memory failed.
 std::optional<GraphFacts> factsOf(Pipeline *pipeline);
 
+/// What is known after the phases that have run, with the graph's constants as ops. Of several values one has their
+/// digest, the attribute `values`.
+GraphFacts factsWithConstants(const Pipeline &pipeline, bool costs = false);
+
+/// Before the two are compared: constants that `other` has as variables, as a graph file has those of several values,
+/// become variables.
+void takeConstantsAsVariables(const GraphFacts &other, GraphFacts *facts);
+/// The same, of a lock: it has no constants of models.
+void forgetConstants(const GraphFacts &locked, GraphFacts *facts);
+
 /// Gives each variable whose values came with the graph (an ONNX model) their digest in place of an initializer.
 void digestValues(const Pipeline &pipeline, GraphFacts *facts);
 bool haveDigests(const GraphFacts &facts);
