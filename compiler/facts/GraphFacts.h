@@ -142,7 +142,7 @@ struct PhaseFacts {
   std::string name, doc;
   double start = 0; // seconds after the pipeline was made
   double seconds = 0;
-  size_t ops = 0;                     // after the phase
+  size_t ops = 0;                     // after the phase, with constants, and those in regions one by one
   std::vector<PassFacts> passes = {}; // in the order in which they began
 };
 

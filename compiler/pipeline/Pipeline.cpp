@@ -57,10 +57,16 @@ using namespace mlir;
 namespace opc {
 namespace {
 
+/// As factsWithConstants() has them: those in regions one by one, and no inputs, variables and outputs.
 size_t countOps(ModuleOp module) {
-  Block &block = graphBlock(module);
-  const bool ends = !block.empty() && block.back().hasTrait<OpTrait::IsTerminator>();
-  return block.getOperations().size() - ends;
+  size_t count = 0;
+  const auto add = [&](Operation &op) { count += isa<ir::UserOp, ir::ConstantOp>(&op) ? 1 : 0; };
+  for (Operation &op : graphBlock(module)) {
+    add(op);
+    if (auto fused = dyn_cast<ir::FusedOp>(&op); fused && !fused.getBody().empty())
+      for (Operation &inner : fused.getBody().front()) add(inner);
+  }
+  return count;
 }
 
 /// What ends a program of LLVM's ends one compilation of opc's.
@@ -565,6 +571,12 @@ GraphFacts Pipeline::factsWithConstants(bool costs, std::map<std::string, Stored
 MemoryFacts Pipeline::memory() const {
   const ExecutionSchedule *execution = largest(impl_->executions);
   return execution ? memoryFacts(*execution) : MemoryFacts();
+}
+
+uint64_t Pipeline::tasks() const {
+  uint64_t count = 0;
+  for (const auto &e : impl_->executions) count += e->tasks.size();
+  return count;
 }
 
 FusionFacts Pipeline::fusion() const {

@@ -147,6 +147,8 @@ public:
   GraphFacts factsWithConstants(bool costs, std::map<std::string, StoredTensor> *values) const;
   /// Of them the memory alone, which needs no walk over the graph: of the largest part of a mesh.
   MemoryFacts memory() const;
+  /// CostFacts::tasks alone.
+  uint64_t tasks() const;
   /// Which ops one loop computes, after Phase::kMemory: of the largest part of a mesh. Regions are compiled, where this
   /// process has a compiler of regions, to know which have machine code. Nothing where there are no regions.
   FusionFacts fusion() const;

@@ -749,7 +749,8 @@ Result<std::string> Session::taskGraphText(uint32_t index, std::vector<std::stri
 
 SessionStats Session::stats() const {
   SessionStats s;
-  s.tasks = impl_->graph().executedTasks();
+  s.tasks = impl_->graph().model().tasks.size();
+  s.views = s.tasks - impl_->graph().executedTasks();
   s.streams = impl_->graph().model().streams.size();
   for (const auto &r : impl_->here) s.arenaBytes += r->graph().arenaBytes();
   s.constantBytes = impl_->constantBytes;

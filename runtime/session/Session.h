@@ -109,7 +109,8 @@ struct SessionInterface {
 
 /// Numbers for --stats.
 struct SessionStats {
-  uint64_t tasks = 0; // that execute; views do not
+  uint64_t tasks = 0; // of the plan
+  uint64_t views = 0; // of them: nothing executes for these
   uint64_t streams = 0;
   uint64_t arenaBytes = 0;    // all arenas together
   uint64_t constantBytes = 0; // of constants and variables

@@ -185,6 +185,25 @@ class Shown(Folder):
             self.opc("show", "a.mlir", "--as", picture, "-o", "p." + picture)
             self.assertIn(b"pool2", self.read("p." + picture))
 
+    def test_counts(self):
+        """Ops are what opc show lists, in every command and after every phase, and tasks what a plan runs."""
+        listed = lambda what: len(json.loads(self.stdout("show", what, "--json"))["ops"])
+        for graph in ("mlp.pbtxt", "cnn.pbtxt"):
+            said = re.search(r": (\d+) ops, (\d+) tasks in ", self.opc("compile", graph, "-o", "g.plan"))
+            self.assertIsNotNone(said)
+            ops, tasks = map(int, said.groups())
+            self.assertEqual(ops, listed(graph))
+            self.assertIn(f", {ops} ops\n", self.stdout("show", graph))
+            self.assertLess(tasks, ops)
+            document = json.loads(self.stdout("compile", graph, "-o", "g.plan", "--json"))
+            self.assertEqual((document["ops"], document["tasks"]), (ops, tasks))
+            self.assertEqual([p["phase"] for p in document["phases"]], [*PHASES, "plan"])
+            for phase in document["phases"]:
+                self.opc("compile", graph, "--to", phase["phase"], "--emit", "mlir", "-o", "a.mlir")
+                self.assertEqual(phase["ops"], listed("a.mlir"), phase)
+            run = json.loads(self.stdout("run", graph, "--fill", "zeros", "--stats", "--print", "none", "--json"))
+            self.assertEqual((run["stats"]["tasks"], run["stats"]["phases"][1]["ops"]), (tasks, ops))
+
     def test_a_mesh(self):
         """What the IR says of its mesh need not be said again, and a contradiction is refused."""
         mesh = ["--mesh", "2x2", "--sbp", "fc1_w=[B,S(0)]"]

@@ -66,18 +66,18 @@ class RegionPeaks(unittest.TestCase):
         self.joined = 0
 
     def compiled(self, *flags):
-        """The bytes of the plan's memory, and how many ops it runs."""
+        """The bytes of the plan's memory, and how many tasks it has."""
         done = subprocess.run([OPC, "compile", "g.pbtxt", "-o", "g.plan", "--json", *flags], capture_output=True, text=True, timeout=120, cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
         report = json.loads(done.stdout)
-        return report["memory"]["arena_bytes"], report["phases"][-1]["ops"]
+        return report["memory"]["arena_bytes"], report["tasks"]
 
     def check(self, text):
         with open(os.path.join(self.folder, "g.pbtxt"), "w", encoding="utf-8") as f:
             f.write(text)
-        (fused, ops), (single, most) = self.compiled(), self.compiled("--no-fuse")
+        (fused, tasks), (single, most) = self.compiled(), self.compiled("--no-fuse")
         self.assertLessEqual(fused, single)
-        self.joined += most - ops
+        self.joined += most - tasks
 
     def drawn(self, kind, seeds):
         for seed in seeds:

@@ -357,12 +357,21 @@ private:
     return files.writes(simulateTrace_, "--simulate-trace");
   }
 
+  /// The graph's, as `opc show` counts them, before the compiler has added or joined any; of IR those of its phase.
+  static size_t opsOf(const std::vector<PhaseFacts> &phases) {
+    for (const PhaseFacts &s : phases)
+      if (s.name == phaseName(Phase::kShape)) return s.ops;
+    return phases.front().ops;
+  }
+
   void report(Invocation &invocation, const Pipeline &pipeline, const std::string &graph, size_t bytes, bool json,
               Json simulation) const {
     const MemoryFacts memory = last_ >= Phase::kMemory ? pipeline.memory() : MemoryFacts();
     if (json) {
       Json document = {{"schema", 1},   {"graph", graph}, {"output", output_},
-                       {"emit", emit_}, {"bytes", bytes}, {"phases", phasesJson(pipeline.stats())}};
+                       {"emit", emit_}, {"bytes", bytes}, {"ops", opsOf(pipeline.stats())}};
+      if (last_ >= Phase::kMemory) document["tasks"] = pipeline.tasks();
+      document["phases"] = phasesJson(pipeline.stats());
       if (last_ >= Phase::kMemory) document["memory"] = memoryJson(memory, false);
       if (!simulation.is_null()) document["simulation"] = std::move(simulation);
       if (native_.isAsked()) document["native"] = nativeJson(pipeline.native());
@@ -379,7 +388,9 @@ private:
     if (output_ == "-") return; // the summary would only disturb whoever reads along
     double seconds = 0;
     for (const PhaseFacts &s : pipeline.stats()) seconds += s.seconds;
-    std::string line = graph + ": " + countText(pipeline.stats().back().ops) + " ops in " + secondsText(seconds);
+    std::string line = graph + ": " + countText(opsOf(pipeline.stats()), "op");
+    if (last_ >= Phase::kMemory) line += ", " + countText(pipeline.tasks(), "task");
+    line += " in " + secondsText(seconds);
     if (last_ >= Phase::kMemory) line += ", " + bytesText(memory.arenaBytes) + " of memory";
     invocation.note(line + "; wrote " + output_ + " (" + bytesText(bytes) + ")");
   }

@@ -270,9 +270,9 @@ private:
     }
     if (!list.empty() && flags_.top > 0 && flags_.output != "-")
       invocation.terminal().out(accuracyTable(list, flags_.mode(), static_cast<size_t>(flags_.top)));
-    invocation.note(counted(ops_.size(), "op") + " of " + std::to_string(facts_.ops.size()) + " quantised" +
-                    (flags_.output.empty() ? "" : " to " + flags_.output) + ": weights " + bytesText(bytesBefore_) +
-                    " -> " + bytesText(bytesAfter_) + ", model " + bytesText(written_));
+    invocation.note(counted(ops_.size(), "op") + " of " + std::to_string(facts_.ops.size() + constants_.size()) +
+                    " quantised" + (flags_.output.empty() ? "" : " to " + flags_.output) + ": weights " +
+                    bytesText(bytesBefore_) + " -> " + bytesText(bytesAfter_) + ", model " + bytesText(written_));
     if (accuracy.leftOut > 0)
       invocation.note(counted(accuracy.leftOut, "tensor") +
                       " not compared for want of memory: --compare-memory takes more than " +

@@ -106,6 +106,7 @@ Json codegenJson() {
 Json statsJson(const SessionStats &stats, const Json &phases) {
   return {
       {"tasks", stats.tasks},
+      {"views", stats.views},
       {"streams", stats.streams},
       {"arena_bytes", stats.arenaBytes},
       {"constant_bytes", stats.constantBytes},

@@ -136,7 +136,8 @@ std::string sizeText(const SessionStats &stats) {
              bytesText(stats.nativeBytes) + ")";
   else if (stats.nativeImages)
     native = ", " + countText(stats.nativeImages, "image") + " of machine code, not run (--allow-native runs them)";
-  return countText(stats.tasks, "task") + " on " + std::to_string(stats.streams) +
+  const std::string views = stats.views ? " (" + countText(stats.views, "view") + ")" : "";
+  return countText(stats.tasks, "task") + views + " on " + std::to_string(stats.streams) +
          (stats.streams == 1 ? " stream, " : " streams, ") + bytesText(stats.arenaBytes) + " of memory, " +
          bytesText(stats.constantBytes) + " of constants and variables" + native;
 }

@@ -68,7 +68,7 @@ py::dict graphFacts(const std::string &name, std::string bytes, const CompileOpt
   d["variables"] = factsOf(facts.variables);
   d["ops"] = opsOf(facts);
   d["memory"] = memoryOf(facts.memory);
-  d["tasks"] = facts.tasks.size();
+  d["tasks"] = facts.costs.tasks;
   py::dict signatures;
   for (const MeshFacts::Op &op : facts.mesh.ops) signatures[py::str(op.name)] = op.signature;
   d["signatures"] = signatures;

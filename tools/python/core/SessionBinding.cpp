@@ -37,6 +37,7 @@ py::dict statsOf(PythonSession &s) {
   const SessionStats stats = s.session().stats();
   py::dict d;
   d["tasks"] = stats.tasks;
+  d["views"] = stats.views;
   d["streams"] = stats.streams;
   d["arena_bytes"] = stats.arenaBytes;
   d["constant_bytes"] = stats.constantBytes;
