@@ -750,7 +750,7 @@ Result<std::string> Session::taskGraphText(uint32_t index, std::vector<std::stri
 SessionStats Session::stats() const {
   SessionStats s;
   s.tasks = impl_->graph().model().tasks.size();
-  s.views = s.tasks - impl_->graph().executedTasks();
+  for (const runtime::ModelTask &t : impl_->graph().model().tasks) s.views += t.isView, s.prepared += t.isPrepared;
   s.streams = impl_->graph().model().streams.size();
   for (const auto &r : impl_->here) s.arenaBytes += r->graph().arenaBytes();
   s.constantBytes = impl_->constantBytes;

@@ -109,8 +109,9 @@ struct SessionInterface {
 
 /// Numbers for --stats.
 struct SessionStats {
-  uint64_t tasks = 0; // of the plan
-  uint64_t views = 0; // of them: nothing executes for these
+  uint64_t tasks = 0;    // of the plan
+  uint64_t views = 0;    // of them: nothing executes for these
+  uint64_t prepared = 0; // of them: these run once, before the first step
   uint64_t streams = 0;
   uint64_t arenaBytes = 0;    // all arenas together
   uint64_t constantBytes = 0; // of constants and variables

@@ -34,7 +34,6 @@ Result<std::unique_ptr<TaskGraph>> TaskGraph::create(PlanModel model, std::vecto
   OPC_RETURN_IF_ERROR(g->makeLanes(threads));
   g->edges_ = std::move(edges);
   g->changed_.assign(g->model_.registers.size(), false);
-  for (const ModelTask &t : g->model_.tasks) g->executed_ += t.isRun();
   OPC_ASSIGN_OR_RETURN(const bool poisons, Poison::isAsked());
   if (poisons) {
     g->poison_.emplace(g->model_);

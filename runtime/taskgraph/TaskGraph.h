@@ -124,8 +124,6 @@ public:
   void setSeed(uint64_t seed) { seed_ = seed; }
   /// Goes on where a sibling is: its steps, its seed, its observer.
   void followOn(const TaskGraph &sibling);
-  /// Tasks that execute (views do not).
-  size_t executedTasks() const { return executed_; }
 
 private:
   using Counter = std::atomic<int64_t>;
@@ -255,7 +253,6 @@ private:
   bool releasesPacked_ = false, anyReleased_ = false;
   std::vector<uint32_t> unpackedReads_; // by register: readers that have not packed it
   std::vector<bool> released_;          // registers
-  size_t executed_ = 0;
   RunObserver *observer_ = nullptr;
   std::optional<Poison> poison_;
   std::vector<ObservedTask> observed_;

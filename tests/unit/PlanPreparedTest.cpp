@@ -108,6 +108,8 @@ TEST_CASE("what is prepared is no task of a step", "[planprepared]") {
   CHECK(resultOf(&*s) == 12);
   CHECK(resultOf(&*s) == 12);
   CHECK(counter.names == "sum last sum last ");
+  CHECK(s->stats().tasks == 4);
+  CHECK(s->stats().prepared == 2);
 }
 
 TEST_CASE("what only prepared tensors are made of is given back", "[planprepared]") {

@@ -1,4 +1,4 @@
-// What a task costs when its work is next to nothing, and what loading a plan costs.
+// What a task and a call cost when their work is next to nothing, and what loading a plan costs.
 // SPDX-License-Identifier: Apache-2.0
 #include "Benchmark.h"
 #include "Graphs.h"
@@ -46,6 +46,40 @@ std::vector<Row> overhead() {
           {"task/scalar_add_f32x8_direct", direct * 1e9, "ns", best * 1e9, "task"}};
 }
 
+/// A call as programs make it: 8 floats in, a run of one op, 8 floats out. The op's own nanoseconds are in it.
+std::vector<Row> calls() {
+  const Registry registry = linkedRegistry();
+  const std::string plan = planOf(registry, "generated.pbtxt", addChain(1, 8), /*regions=*/false);
+  std::vector<Row> rows;
+  for (const int threads : {1, 2}) {
+    SessionOptions options;
+    options.threads = threads;
+    auto session = Session::load(plan, registry, options);
+    auto x = HostTensor::create(kFloat, Shape{8});
+    if (!session || !x) {
+      std::fprintf(stderr, "%s\n", (session ? x.status() : session.status()).toString().c_str());
+      return {};
+    }
+    bool isGood = true;
+    const auto call = [&] {
+      const bool isRun = session->feed("x", *x).isOk() && session->run(1).isOk();
+      isGood = isGood && isRun && session->fetch("y").isOk();
+    };
+    for (int i = 0; i < 1000; ++i) call();
+    double best = 1e9;
+    for (int round = 0; round < 20; ++round)
+      best = std::min(best, medianSeconds(5, [&] {
+                              for (int i = 0; i < 1000; ++i) call();
+                            }) / 1000);
+    if (!isGood) {
+      std::fprintf(stderr, "a call failed\n");
+      return {};
+    }
+    rows.push_back({"call/feed_run_fetch_t" + std::to_string(threads), best * 1e6, "us", 3, "limit"});
+  }
+  return rows;
+}
+
 std::vector<Row> loading() {
   const Registry registry = linkedRegistry();
   const std::string plan = planOf(registry, "generated.pbtxt", addChain(1000, 8), /*regions=*/false);
@@ -59,7 +93,9 @@ std::vector<Row> loading() {
 } // namespace
 
 std::vector<Benchmark> taskOverhead() {
-  return {{{"task/scalar_add_f32x8", "task/scalar_add_f32x8_direct"}, overhead}, {{"load/plan_1000_tasks"}, loading}};
+  return {{{"task/scalar_add_f32x8", "task/scalar_add_f32x8_direct"}, overhead},
+          {{"call/feed_run_fetch_t1", "call/feed_run_fetch_t2"}, calls},
+          {{"load/plan_1000_tasks"}, loading}};
 }
 
 } // namespace opc::bench

@@ -107,6 +107,7 @@ Json statsJson(const SessionStats &stats, const Json &phases) {
   return {
       {"tasks", stats.tasks},
       {"views", stats.views},
+      {"prepared", stats.prepared},
       {"streams", stats.streams},
       {"arena_bytes", stats.arenaBytes},
       {"constant_bytes", stats.constantBytes},

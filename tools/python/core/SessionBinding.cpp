@@ -38,6 +38,7 @@ py::dict statsOf(PythonSession &s) {
   py::dict d;
   d["tasks"] = stats.tasks;
   d["views"] = stats.views;
+  d["prepared"] = stats.prepared;
   d["streams"] = stats.streams;
   d["arena_bytes"] = stats.arenaBytes;
   d["constant_bytes"] = stats.constantBytes;
