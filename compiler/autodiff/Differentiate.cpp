@@ -43,7 +43,7 @@ public:
 private:
   LogicalResult findTensors() {
     for (const std::string &name : request_.losses)
-      if (Value loss = findLoss(module_, name)) losses_.push_back(loss);
+      if (Value loss = findLoss(module_, name, request_.isOfGraph)) losses_.push_back(loss);
     auto wanted = findWanted(module_, request_.wrt);
     if (losses_.size() != request_.losses.size() || failed(wanted)) return failure();
     wanted_ = std::move(*wanted);

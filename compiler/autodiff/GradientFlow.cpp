@@ -154,7 +154,7 @@ bool isWritten(Value variable) {
   return false;
 }
 
-Value findLoss(ModuleOp module, const std::string &name) {
+Value findLoss(ModuleOp module, const std::string &name, bool isOfGraph) {
   Block &block = graphBlock(module);
   Value found;
   Operation *several = nullptr;
@@ -185,8 +185,12 @@ Value findLoss(ModuleOp module, const std::string &name) {
       for (Value v : op.getResults()) names.push_back(ir::tensorName(v));
       if (names.size() > 20000) break;
     }
-    return fail(module.getLoc(), "the graph has no tensor, output or op called '" + name + "' for the loss",
-                didYouMean(name, names, "name a tensor (fc1/out_0), an output, or an op with one output", "", 2));
+    const std::string help =
+        didYouMean(name, names, "name a tensor (fc1/out_0), an output, or an op with one output", "", 2);
+    const std::string none = ": the graph has no tensor, output or op of that name";
+    if (isOfGraph) return fail(module.getLoc(), "loss_lbn '" + name + "'" + none, help);
+    emitRequestFinding(module.getLoc(), "OPC0502", "--loss " + name + none, help);
+    return {};
   }
   if (!isFloating(found)) {
     user_op::TensorDesc desc;
@@ -199,7 +203,8 @@ Value findLoss(ModuleOp module, const std::string &name) {
   return found;
 }
 
-FailureOr<std::vector<WantedGradient>> findWanted(ModuleOp module, const std::vector<std::string> &globs) {
+FailureOr<std::vector<WantedGradient>> findWanted(ModuleOp module, const std::vector<std::string> &globs,
+                                                  const std::string &option) {
   std::vector<WantedGradient> wanted;
   std::vector<bool> hit(globs.size(), false);
   std::vector<std::string> names;
@@ -229,7 +234,7 @@ FailureOr<std::vector<WantedGradient>> findWanted(ModuleOp module, const std::ve
           emitFinding(op.getLoc(), "OPC0503",
                       "'" + globs[g] + "' is " + (known ? desc.toString() : "of unknown type") +
                           "; only floating-point tensors have gradients",
-                      "leave it out of --wrt");
+                      "leave it out of " + option);
           continue;
         }
         hit[g] = true;
@@ -240,9 +245,9 @@ FailureOr<std::vector<WantedGradient>> findWanted(ModuleOp module, const std::ve
   for (size_t g = 0; g < globs.size(); ++g) {
     if (hit[g]) continue;
     failedOnce = true;
-    emitFinding(module.getLoc(), "OPC0503",
-                "--wrt " + globs[g] + " matches no floating-point variable, input or tensor",
-                didYouMean(globs[g], names, "", "", 2));
+    emitRequestFinding(module.getLoc(), "OPC0503",
+                       option + " " + globs[g] + " matches no floating-point variable, input or tensor",
+                       didYouMean(globs[g], names, "opc show GRAPH --what tensors lists them", "", 2));
   }
   if (!failedOnce && wanted.empty()) {
     failedOnce = true;

@@ -25,12 +25,14 @@ struct GeneratedGradient {
 };
 
 /// Resolves a loss: a tensor's name ("loss/out_0"), an output op's name, or the name of an op with one output. Emits
-/// OPC0502 and returns null when there is none or when it is not a floating-point tensor.
-mlir::Value findLoss(mlir::ModuleOp module, const std::string &name);
+/// OPC0502 and returns null when there is none or when it is not a floating-point tensor. `isOfGraph`: the graph names
+/// it, and no option does.
+mlir::Value findLoss(mlir::ModuleOp module, const std::string &name, bool isOfGraph = false);
 
 /// The inputs, variables and other tensors that the globs name, in the graph's order; without globs the trainable
-/// variables. Each glob must match something (OPC0503).
-mlir::FailureOr<std::vector<WantedGradient>> findWanted(mlir::ModuleOp module, const std::vector<std::string> &globs);
+/// variables. Each glob must match something (OPC0503). `option` is what messages call where they stand.
+mlir::FailureOr<std::vector<WantedGradient>> findWanted(mlir::ModuleOp module, const std::vector<std::string> &globs,
+                                                        const std::string &option = "--wrt");
 
 struct OpGraphs;
 class GraphTexts;

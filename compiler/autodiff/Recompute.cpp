@@ -46,9 +46,9 @@ public:
       if (hit) continue;
       std::vector<std::string> names;
       for (ir::UserOp op : forward_) names.push_back(ir::opName(op));
-      emitStatus(module_, Status(StatusCode::kInvalidGraph, "OPC0508",
-                                 "--recompute " + given + " matches no op of the forward graph")
-                              .withHelp(didYouMean(glob, names)));
+      emitRequestFinding(
+          module_.getLoc(), "OPC0508", "--recompute " + given + " matches no op of the forward graph",
+          didYouMean(glob, names, "opc show GRAPH --what ops lists them; sqrt and a number from 2 are taken, too"));
       return false;
     }
     return true;

@@ -34,6 +34,8 @@ struct Diagnostic {
   std::vector<std::string> notes; // "python: train.py:41 (from OperatorConf.loc)"
   std::string help;
   std::string pythonLoc; // OperatorConf.loc of the op, of which a note tells: "train.py:41"
+  /// What was asked for (an option, a parameter) is wrong, and not the graph: of no place, and a usage error.
+  bool isOfRequest = false;
 
   void notePython(const std::string &loc) {
     pythonLoc = loc;

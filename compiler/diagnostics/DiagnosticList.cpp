@@ -32,9 +32,10 @@ bool DiagnosticList::settle() {
   });
   bool failed = false;
   for (Diagnostic &d : incoming_) {
+    d.isOfRequest |= classOf(d.code) == StatusCode::kUsage && !d.range.known();
     if (d.severity == Severity::kError) {
       failed = true;
-      worst_ = std::max(worst_, classOf(d.code));
+      worst_ = std::max(worst_, d.isOfRequest ? StatusCode::kUsage : classOf(d.code));
       if (++errors_ > maxErrors_) continue;
     }
     list_.push_back(std::move(d));

@@ -33,7 +33,8 @@ InFlightDiagnostic emit(Location location, DiagnosticSeverity severity, const Fi
       {b.getNamedAttr("code", b.getStringAttr(finding.code)),
        b.getNamedAttr("message", b.getStringAttr(finding.message)),
        b.getNamedAttr("help", b.getStringAttr(finding.help)), b.getNamedAttr("operands", b.getArrayAttr(operands)),
-       b.getNamedAttr("own_notes", b.getI32IntegerAttr(notes))})));
+       b.getNamedAttr("own_notes", b.getI32IntegerAttr(notes)),
+       b.getNamedAttr("of_request", b.getBoolAttr(finding.isOfRequest))})));
   return diag;
 }
 
@@ -66,6 +67,15 @@ InFlightDiagnostic emitFinding(Location location, StringRef code, const Twine &m
   return emit(location, severity, finding);
 }
 
+InFlightDiagnostic emitRequestFinding(Location location, StringRef code, const Twine &message, const Twine &help) {
+  Finding finding;
+  finding.code = code.str();
+  finding.message = message.str();
+  finding.help = help.str();
+  finding.isOfRequest = true;
+  return emit(location, DiagnosticSeverity::Error, finding);
+}
+
 InFlightDiagnostic emitStatus(Operation *op, const Status &status) {
   Finding finding;
   finding.code = status.id();
@@ -85,6 +95,7 @@ std::optional<Finding> findingOf(Diagnostic &diagnostic) {
     finding.message = parts.getAs<StringAttr>("message").str();
     finding.help = parts.getAs<StringAttr>("help").str();
     finding.ownNotes = static_cast<unsigned>(parts.getAs<IntegerAttr>("own_notes").getInt());
+    finding.isOfRequest = parts.getAs<BoolAttr>("of_request").getValue();
     for (auto o : parts.getAs<ArrayAttr>("operands").getAsRange<DictionaryAttr>())
       finding.operands.push_back({o.getAs<StringAttr>("text").str(), o.getAs<StringAttr>("made_by").str(),
                                   Location(o.getAs<LocationAttr>("location"))});

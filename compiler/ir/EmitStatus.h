@@ -23,6 +23,7 @@ struct Finding {
   llvm::SmallVector<Operand, 0> operands;
   /// How many of the diagnostic's notes, from the first, say what `operands` and `help` say.
   unsigned ownNotes = 0;
+  bool isOfRequest = false; // as Diagnostic has it
 };
 
 /// The one door of reports: "CODE: message", with a note for each line of help. Its parts travel in the diagnostic's
@@ -30,6 +31,10 @@ struct Finding {
 mlir::InFlightDiagnostic emitFinding(mlir::Location location, llvm::StringRef code, const llvm::Twine &message,
                                      const llvm::Twine &help = "",
                                      mlir::DiagnosticSeverity severity = mlir::DiagnosticSeverity::Error);
+
+/// An error of what was asked for ("--loss lost"), and not of the graph. `location` is for MLIR's own output alone.
+mlir::InFlightDiagnostic emitRequestFinding(mlir::Location location, llvm::StringRef code, const llvm::Twine &message,
+                                            const llvm::Twine &help = "");
 
 /// A Status at an op, with a note for each operand and its producer before the help.
 mlir::InFlightDiagnostic emitStatus(mlir::Operation *op, const Status &status);

@@ -34,6 +34,8 @@ struct CastRequest {
 struct GradientRequest {
   /// Tensors, output ops, or ops with one output; their sum is differentiated.
   std::vector<std::string> losses;
+  /// The losses stand in the graph (its train_conf), and nobody has asked for them.
+  bool isOfGraph = false;
   /// Globs over variables and inputs, or names of tensors; none: the trainable variables.
   std::vector<std::string> wrt;
   /// 2 adds the gradient of the sum of each gradient with respect to the same tensor ("NAME.grad.grad"), and so on.

@@ -19,6 +19,7 @@ Diagnostic toFinding(mlir::Diagnostic &diagnostic) {
     for (Finding::Operand &o : finding->operands)
       d.operands.push_back({std::move(o.text), std::move(o.madeBy), rangeOf(ir::readLocation(o.location))});
     ownNotes = finding->ownNotes;
+    d.isOfRequest = finding->isOfRequest;
   } else {
     d.code = "OPC0901";
     d.message = diagnostic.str();
@@ -26,7 +27,7 @@ Diagnostic toFinding(mlir::Diagnostic &diagnostic) {
   d.severity = diagnostic.getSeverity() == DiagnosticSeverity::Error     ? Severity::kError
                : diagnostic.getSeverity() == DiagnosticSeverity::Warning ? Severity::kWarning
                                                                          : Severity::kNote;
-  const ir::OpLocation l = ir::readLocation(diagnostic.getLocation());
+  const ir::OpLocation l = d.isOfRequest ? ir::OpLocation() : ir::readLocation(diagnostic.getLocation());
   d.range = rangeOf(l);
   if (!l.name.empty()) d.subject = "op " + l.name;
   const bool isNode = l.line == 0 && l.pythonLoc.find(": node ") != std::string::npos; // of a model, which has no lines

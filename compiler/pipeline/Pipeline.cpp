@@ -426,6 +426,7 @@ struct Pipeline::Impl {
       if (auto training = readTraining(*file, findings.incoming())) {
         options.gradient.emplace();
         options.gradient->losses = training->losses;
+        options.gradient->isOfGraph = true;
         options.gradient->training = training->config;
         trainsAsJobSays = true;
       }
@@ -602,7 +603,7 @@ const NativeFacts &Pipeline::native() const {
 
 std::vector<std::string> Pipeline::explainGradient(const std::string &loss, const std::string &tensor, bool *reaches) {
   Value from = findLoss(*impl_->module, loss);
-  auto wanted = findWanted(*impl_->module, {tensor});
+  auto wanted = findWanted(*impl_->module, {tensor}, "--explain");
   std::vector<std::string> lines;
   const auto texts = controlTexts(impl_->options);
   *reaches = true;

@@ -31,8 +31,9 @@ public:
       std::vector<int64_t> sorted = s.placement.ranks;
       std::sort(sorted.begin(), sorted.end());
       if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
-        return emitFinding(module_.getLoc(), "OPC0313",
-                           "a stage names rank " + Twine(*std::adjacent_find(sorted.begin(), sorted.end())) + " twice");
+        return emitRequestFinding(module_.getLoc(), "OPC0313",
+                                  "--stage '" + llvm::join(s.ops, ",") + "' names rank " +
+                                      Twine(*std::adjacent_find(sorted.begin(), sorted.end())) + " twice");
       placements.push_back(s.placement);
     }
     writePlacements(module_, placements);
@@ -42,9 +43,9 @@ public:
       if (ir::isTask(&op)) place_[&op] = ofTask(&op, &named);
     for (size_t s = 0; s < named.size(); ++s)
       if (!named[s])
-        return emitFinding(module_.getLoc(), "OPC0313",
-                           "stage '" + llvm::join(request_.stages[s].ops, ",") + "' names no op of the graph",
-                           "opc show GRAPH --what ops lists them");
+        return emitRequestFinding(module_.getLoc(), "OPC0313",
+                                  "--stage '" + llvm::join(request_.stages[s].ops, ",") + "' names no op of the graph",
+                                  "opc show GRAPH --what ops lists them");
     Builder b(module_.getContext());
     for (Operation &op : block) {
       const uint32_t p = isa<ir::OutputOp>(op) ? place_.lookup(op.getOperand(0).getDefiningOp())

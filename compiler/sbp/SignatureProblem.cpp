@@ -5,6 +5,7 @@
 #include "EmitStatus.h"
 #include "Graph.h"
 #include "GraphCosts.h"
+#include "Locations.h"
 #include "MutableInputs.h"
 #include "NdSignatures.h"
 #include "SplitSoftmax.h"
@@ -125,9 +126,9 @@ private:
     for (auto &[slot, states] : pins.states) {
       const std::vector<int64_t> &dims = out_.placements[placement].dims;
       if (states.size() != dims.size())
-        return emitFinding(op->getLoc(), "OPC0311",
-                           pins.text + " has " + std::to_string(states.size()) + " states, and the op is on " +
-                               out_.placements[placement].toString());
+        return refuse(op, pins,
+                      " has " + std::to_string(states.size()) + " states, and op " + ir::opName(op) + " is on " +
+                          out_.placements[placement].toString());
       states = onDevices(states, dims);
     }
     SmallVector<const void *> key = {op->getName().getAsOpaquePointer(),
@@ -158,6 +159,11 @@ private:
       return failure();
     out_.problem.opKinds[it->second] = std::move(kind);
     return it->second;
+  }
+
+  static InFlightDiagnostic refuse(Operation *op, const StatePins::OpPins &pins, const std::string &why) {
+    return pins.isAsked ? emitRequestFinding(op->getLoc(), "OPC0311", pins.text + why)
+                        : emitFinding(op->getLoc(), "OPC0311", pins.text + why);
   }
 
   static NdSbp onDevices(NdSbp states, const std::vector<int64_t> &dims) {
@@ -192,9 +198,9 @@ private:
         kind->signatures.push_back({{}, {s}, 0});
     }
     if (!kind->signatures.empty()) return success();
-    return emitFinding(op->getLoc(), "OPC0311",
-                       pins.text + ": " + k.desc.toString() + " cannot be " + toString(*pin) + " on " +
-                           out_.placements[placement].toString());
+    return refuse(op, pins,
+                  ": " + k.desc.toString() + " cannot be " + toString(*pin) + " on " +
+                      out_.placements[placement].toString());
   }
 
   LogicalResult userKind(ir::UserOp op, uint32_t placement, const StatePins::OpPins &pins,

@@ -20,9 +20,10 @@ LogicalResult StatePins::check() {
   bool ok = true;
   for (const SbpPin &pin : request_.pins)
     if (pin.states.size() != request_.dims.size()) {
-      emitFinding(module_.getLoc(), "OPC0311",
-                  "--sbp " + pin.text + " has " + std::to_string(pin.states.size()) + " states, the mesh has " +
-                      std::to_string(request_.dims.size()) + " dimensions");
+      emitRequestFinding(module_.getLoc(), "OPC0311",
+                         "--sbp " + pin.text + " has " + std::to_string(pin.states.size()) + " states, the mesh has " +
+                             std::to_string(request_.dims.size()) + " dimensions",
+                         "write one state for each dimension of the mesh, e.g. [S(0), B]");
       ok = false;
     }
   for (Operation &op : graphBlock(module_)) {
@@ -50,7 +51,7 @@ StatePins::OpPins StatePins::of(Operation *op) {
   auto add = [&](unsigned slot, const NdSbp &states, const std::string &text) {
     for (auto &[s, known] : pins.states)
       if (s == slot) {
-        known = states; // the command line comes after the file
+        known = states; // what is asked for comes after the file
         pins.text += "; " + text;
         return;
       }
@@ -69,12 +70,12 @@ StatePins::OpPins StatePins::of(Operation *op) {
     const std::string text = "--sbp " + pin.text;
     if (isa<ir::OutputOp>(op) && matches(ir::opName(op))) {
       add(0, pin.states, text);
-      used_[p] = true;
+      used_[p] = pins.isAsked = true;
     }
     for (OpResult r : op->getResults())
       if (matches(ir::tensorName(r)) || (op->getNumResults() == 1 && matches(ir::opName(op)))) {
         add(op->getNumOperands() + r.getResultNumber(), pin.states, text);
-        used_[p] = true;
+        used_[p] = pins.isAsked = true;
       }
   }
   return pins;
@@ -90,8 +91,9 @@ LogicalResult StatePins::checkUsed() {
       if (isa<ir::OutputOp>(op)) names.push_back(ir::opName(&op));
       for (Value v : op.getResults()) names.push_back(ir::tensorName(v));
     }
-    emitFinding(module_.getLoc(), "OPC0311", "--sbp " + request_.pins[p].text + " names no tensor or op of the graph",
-                didYouMean(request_.pins[p].glob, names));
+    emitRequestFinding(module_.getLoc(), "OPC0311",
+                       "--sbp " + request_.pins[p].text + " names no tensor or op of the graph",
+                       didYouMean(request_.pins[p].glob, names, "opc show GRAPH --what tensors lists them"));
     ok = false;
   }
   return success(ok);

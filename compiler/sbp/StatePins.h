@@ -19,6 +19,7 @@ public:
   struct OpPins {
     std::vector<std::pair<unsigned, NdSbp>> states;
     std::string text;
+    bool isAsked = false; // --sbp has decided one of them
   };
 
   StatePins(mlir::ModuleOp module, const MeshRequest &request);

@@ -52,7 +52,7 @@ CODES = [
     ("run", 1, ["run", GOOD, "--fill", "ones", "--expect", "y=9"]), ("run", 2, ["run", GOOD]), ("run", 3, ["run", BAD, "--fill", "ones"]),
     ("run", 4, ["run", GOOD, "--fill", "ones", "--device", "gpu"]), ("run", 5, ["run", GOOD, "--input", "x=nan", "--fill", "ones", "--trap", "nan"]),
     ("run", 70, ["run", GOOD, "--fill", "ones"]), ("grad", 0, ["grad", GOOD, "--loss", "fc/out_0", "-o", "gr.pbtxt"]), ("grad", 2, ["grad", GOOD]),
-    ("grad", 3, ["grad", GOOD, "--loss", "none", "-o", "gr.pbtxt"]), ("grad", 70, ["grad", GOOD, "--loss", "fc/out_0", "-o", "gr.pbtxt"]),
+    ("grad", 3, ["grad", BAD, "--loss", "none", "-o", "gr.pbtxt"]), ("grad", 70, ["grad", GOOD, "--loss", "fc/out_0", "-o", "gr.pbtxt"]),
     ("quantize", 0, ["quantize", GOOD, "--to", "int8-weights", "-o", "q.onnx"]), ("quantize", 2, ["quantize", GOOD, "-o", "q.onnx"]),
     ("quantize", 3, ["quantize", BAD, "--to", "int8-weights", "-o", "q.onnx"]), ("quantize", 4, ["quantize", GOOD, "--to", "int8-weights", "-o", "q.onnx", "--device", "gpu"]),
     ("quantize", 70, ["quantize", GOOD, "--to", "int8-weights", "-o", "q.onnx"]),

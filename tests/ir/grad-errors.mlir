@@ -1,7 +1,7 @@
 // What has no gradient says so at its op.
 // RUN: opc-opt %s --opc-grad="loss=loss wrt=*" --split-input-file --verify-diagnostics
 
-// expected-error @+2 {{OPC0502: the graph has no tensor, output or op called 'loss' for the loss}}
+// expected-error @+2 {{OPC0502: --loss loss: the graph has no tensor, output or op of that name}}
 // expected-note @+1 {{help: did you mean lost?}}
 module {
   func.func @no_loss() {

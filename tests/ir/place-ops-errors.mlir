@@ -4,9 +4,9 @@
 // RUN: not opc-opt %s --opc-place-ops="mesh=2x" 2>&1 | FileCheck %s --check-prefix=MESH
 // RUN: opc-opt %s --opc-place-ops="mesh=4 stage=b*" --verify-diagnostics
 
-// GLOB: error: OPC0313: stage 'nothing*' names no op of the graph
+// GLOB: error: OPC0313: --stage 'nothing*' names no op of the graph
 // GLOB: note: help: opc show GRAPH --what ops lists them
-// TWICE: error: OPC0313: a stage names rank 0 twice
+// TWICE: error: OPC0313: --stage 'a*' names rank 0 twice
 // MESH: error: OPC0001: mesh does not take '2x'
 // expected-error @+1 {{OPC0001: stage does not take 'b*'}}
 module {

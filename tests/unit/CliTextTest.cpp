@@ -99,6 +99,12 @@ TEST_CASE("errors are counted, and a code is explained once", "[cli][text]") {
   CHECK(text.find("more:") == text.rfind("more:"));
   CHECK(diagnosticsText({shapeError()}, 1, {"mlp.pbtxt", ""}, {false, 80}).find("1 error in mlp.pbtxt\n") !=
         std::string::npos);
+  Diagnostic asked;
+  asked.code = "OPC0502", asked.message = "--loss lost: none", asked.isOfRequest = true;
+  CHECK(diagnosticsText({asked}, 1, {"mlp.pbtxt", ""}, {false, 80}) ==
+        "error[OPC0502]: --loss lost: none\nmore: opc explain OPC0502\n\n1 error\n");
+  CHECK(diagnosticsText({asked, shapeError()}, 2, {"mlp.pbtxt", ""}, {false, 80}).find("2 errors in mlp.pbtxt\n") !=
+        std::string::npos);
   CHECK(diagnosticText(shapeError(), {}, {true, 80}).find("\x1b[1;31merror[OPC0203]:") == 0);
   const std::string json = failureJson({shapeError()}, 1, 3);
   CHECK(json.find("\"code\": \"OPC0203\"") != std::string::npos);

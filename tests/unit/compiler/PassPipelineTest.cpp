@@ -136,6 +136,40 @@ TEST_CASE("findings are in the order of the source, capped and classed", "[pipel
   REQUIRE_FALSE(list.settle());
 }
 
+TEST_CASE("an error of what was asked for is a usage error, and of no place", "[pipeline]") {
+  const auto found = [](const std::string &code, uint32_t line, bool isOfRequest) {
+    DiagnosticList list(2);
+    Diagnostic d;
+    d.code = code;
+    d.range.line = line;
+    d.isOfRequest = isOfRequest;
+    list.incoming()->push_back(d);
+    REQUIRE(list.settle());
+    REQUIRE(list.list()[0].isOfRequest == (list.worst() == StatusCode::kUsage));
+    return list.worst();
+  };
+  REQUIRE(found("OPC0503", 0, true) == StatusCode::kUsage);
+  REQUIRE(found("OPC0503", 4, false) == StatusCode::kInvalidGraph);
+  REQUIRE(found("OPC0005", 0, false) == StatusCode::kUsage);
+  CompileOptions options;
+  options.gradient.emplace();
+  options.gradient->losses = {"lost"};
+  options.gradient->wrt = {"x"};
+  Pipeline p(registry(), options);
+  REQUIRE(p.import("g", input("x", "dim: 4") + unary("sin", "s", "x/out", "x") + output("loss", "s/y_0")));
+  REQUIRE_FALSE(p.run(Phase::kGrad));
+  REQUIRE(p.errorClass() == StatusCode::kUsage);
+  REQUIRE(p.diagnostics()[0].code == "OPC0502");
+  REQUIRE(p.diagnostics()[0].isOfRequest);
+  REQUIRE_FALSE(p.diagnostics()[0].range.known());
+  options.gradient->isOfGraph = true;
+  Pipeline job(registry(), options);
+  REQUIRE(job.import("g", input("x", "dim: 4") + unary("sin", "s", "x/out", "x") + output("loss", "s/y_0")));
+  REQUIRE_FALSE(job.run(Phase::kGrad));
+  REQUIRE(job.errorClass() == StatusCode::kInvalidGraph);
+  REQUIRE(job.diagnostics()[0].message == "loss_lbn 'lost': the graph has no tensor, output or op of that name");
+}
+
 TEST_CASE("facts grow with the phases", "[pipeline]") {
   CompileOptions options;
   options.gradient.emplace();

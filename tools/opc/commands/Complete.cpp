@@ -207,15 +207,11 @@ private:
     return names;
   }
 
-  /// Of the sample cases of the op that has them.
   std::set<std::string> scheduleNames() {
-    std::set<std::string> names = {"constant"};
-    if (const auto *op = registry() ? registry_->findOp("learning_rate_schedule") : nullptr)
-      for (const user_op::Case &c : op->cases)
-        for (const auto &[name, value] : c.attrs())
-          if (const auto *text = value.get<std::string>(); text && name == "decay_type" && !text->empty())
-            names.insert(*text);
-    return names;
+    const auto *op = registry() ? registry_->findOp("learning_rate_schedule") : nullptr;
+    if (!op) return {};
+    const std::vector<std::string> names = TrainingFlags::schedules(*op);
+    return {names.begin(), names.end()};
   }
   static std::set<std::string> optimizerNames() {
     const std::vector<std::string> names = TrainingFlags::optimizers();

@@ -124,7 +124,7 @@ std::string render(const Diagnostic &d, const SourceText &source, const TextStyl
   if (!d.code.empty()) head += "[" + d.code + "]";
   std::string out = paint(head + ":", severityStyle(d.severity), style.color) + " " +
                     paint(printableName(d.message), Style::kBold, style.color) + "\n";
-  const std::string where = position(d.range, source);
+  const std::string where = d.isOfRequest ? "" : position(d.range, source);
   if (!where.empty()) out += paint("  -->", Style::kDim, style.color) + " " + where;
   const size_t before = out.size();
   if (!where.empty()) out += "\n";
@@ -171,18 +171,20 @@ std::string diagnosticsText(const std::vector<Diagnostic> &diagnostics, size_t e
   std::string out;
   std::set<std::string> explained; // one pointer to the long text for each code is enough
   size_t errors = 0;
+  bool isOfGraph = false;
   for (const Diagnostic &d : diagnostics) {
     if (!out.empty() && d.severity == Severity::kError) out += "\n";
     out += render(d, source, style);
     if (d.severity == Severity::kError) {
       ++errors;
+      isOfGraph |= !d.isOfRequest;
       if (explained.insert(d.code).second) out += moreLine(d.code, style.color);
     }
   }
   errorCount = std::max(errorCount, errors);
   if (errorCount) {
     out += "\n" + counted(errorCount, "error");
-    if (!source.name.empty()) out += " in " + source.name;
+    if (isOfGraph && !source.name.empty()) out += " in " + source.name;
     if (errorCount > errors) out += "; the first " + std::to_string(errors) + " are shown";
     out += "\n";
   }

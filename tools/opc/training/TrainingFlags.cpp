@@ -8,9 +8,11 @@
 #include "NumberText.h"
 #include "OptionRanges.h"
 #include "TextParts.h"
+#include "opc/Op.h"
 
 #include <algorithm>
 #include <fnmatch.h>
+#include <set>
 
 namespace opc::cli {
 
@@ -72,7 +74,8 @@ Status readAttrs(const user_op::OpDef &op, const std::string &text, const std::s
     const size_t equal = part.find('=');
     if (equal == std::string::npos)
       return usageError(flag + ": '" + part + "' is not KEY=VALUE",
-                        "for example " + flag + " adam:beta1=0.9,epsilon=1e-8");
+                        "for example " + flag +
+                            (flag == "--schedule" ? " step:step_size=30,gamma=0.5" : " adam:beta1=0.9,epsilon=1e-8"));
     const std::string key = part.substr(0, equal);
     const user_op::AttrDef *attr = op.findAttr(key);
     if (!attr) {
@@ -95,6 +98,21 @@ std::pair<std::string, std::string> splitSpec(const std::string &text) {
   const size_t colon = text.find(':');
   if (colon == std::string::npos) return {text, ""};
   return {text.substr(0, colon), text.substr(colon + 1)};
+}
+
+/// What the schedule's own rule has against the attributes, before there is a graph to blame.
+Status checkSchedule(const user_op::OpDef &op, const OptimizerGroup &group, const std::string &text) {
+  if (!op.checkAttr) return Status::ok(); // a plugin's
+  user_op::OpConf conf;
+  conf.name = conf.type = op.name;
+  conf.attrs = group.schedule;
+  conf.attrs["learning_rate"] = AttrValue(group.learningRate);
+  for (const user_op::AttrDef &attr : op.attrs)
+    if (!attr.defaultValue.empty()) conf.attrs.emplace(attr.name, attr.defaultValue);
+  const Maybe<void> good = op.checkAttr(user_op::UserOpDefWrapper(op), user_op::UserOpConfWrapper(std::move(conf)));
+  if (good.IsOk()) return Status::ok();
+  return usageError("--schedule " + text + ": " + good.status().message(),
+                    "KEY=VALUE behind a colon sets it; opc ops learning_rate_schedule says what each is");
 }
 
 std::optional<LossScale> readLossScale(const std::string &text) {
@@ -128,6 +146,15 @@ std::vector<std::string> TrainingFlags::optimizers() {
   std::vector<std::string> names;
   for (const Optimizer &o : kOptimizers) names.emplace_back(o.name);
   return names;
+}
+
+std::vector<std::string> TrainingFlags::schedules(const user_op::OpDef &op) {
+  std::set<std::string> names = {"constant"};
+  for (const user_op::Case &c : op.cases)
+    for (const auto &[name, value] : c.attrs())
+      if (const auto *type = value.get<std::string>(); type && name == "decay_type" && !type->empty())
+        names.insert(*type);
+  return {names.begin(), names.end()};
 }
 
 std::vector<Option> TrainingFlags::options() {
@@ -197,8 +224,13 @@ Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &regi
   if (!noDecay_.empty() && !weightDecay_) return usageError("--no-decay needs --weight-decay", "add --weight-decay X");
   if (!schedule_.empty()) {
     const auto [type, rest] = splitSpec(schedule_);
+    const std::vector<std::string> types = schedules(*schedule);
+    if (std::find(types.begin(), types.end(), type) == types.end())
+      return usageError("--schedule takes TYPE[:KEY=VALUE,...], and there is no type '" + type + "'",
+                        didYouMean(type, types, "there are " + joined(types, ", ")));
     if (type != "constant") group.schedule["decay_type"] = AttrValue(type);
     OPC_RETURN_IF_ERROR(readAttrs(*schedule, rest, "--schedule", &group.schedule));
+    OPC_RETURN_IF_ERROR(checkSchedule(*schedule, group, schedule_));
   }
   if (warmup_) {
     group.schedule["warmup_type"] = AttrValue(std::string("linear"));

@@ -17,6 +17,8 @@ public:
   std::vector<Option> options();
   /// The names that --optimizer takes.
   static std::vector<std::string> optimizers();
+  /// The types that --schedule takes: those of the sample cases of learning_rate_schedule.
+  static std::vector<std::string> schedules(const user_op::OpDef &op);
   /// Nothing when no optimizer was asked for; then the other flags are usage errors.
   Result<std::optional<TrainingConfig>> config(const Registry &registry) const;
   Result<RecomputeConfig> recompute() const;
