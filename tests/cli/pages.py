@@ -319,6 +319,28 @@ class Pages(unittest.TestCase):
         self.opc("compile", "mlp.pbtxt", "-o", "m.plan")
         self.opc("report", "m.plan", "--mesh", "2", "-o", "-", code=2)
 
+    def test_endings_of_other_kinds(self):
+        """A page in r.pdf would be opened as what it is not."""
+        known = {("report", "mlp.pbtxt", "-o", "r.pdf"): ("-o writes no .pdf file: r.pdf", "it writes .html"),
+                 ("report", "mlp.pbtxt", "-o", "r.SVG"): ("no .SVG file", "it writes .html"),
+                 ("run", "mlp.pbtxt", "--fill", "rand", "--report", "r.pdf"): ("--report writes no .pdf file", "it writes .html"),
+                 ("show", "mlp.pbtxt", "-o", "s.svg"): ("-o with --as text writes no .svg file", "it writes .txt, .md"),
+                 ("show", "mlp.pbtxt", "--as", "svg", "-o", "s.html"): ("-o with --as svg writes no .html file", "it writes .svg"),
+                 ("show", "mlp.pbtxt", "--json", "-o", "s.csv"): ("-o with --as json writes no .csv file", "it writes .json"),
+                 ("diff", "mlp.pbtxt", "mlp.pbtxt", "--as", "html", "-o", "d.json"): ("-o with --as html writes no .json file", "it writes .html"),
+                 ("grad", "mlp.pbtxt", "--loss", "loss", "-o", "g.onnx"): ("-o writes no .onnx file", "it writes .pbtxt"),
+                 ("compile", "mlp.pbtxt", "-o", "m.onnx"): ("-o m.onnx: without --emit opc compile writes plan", "give --emit onnx, or a name that ends in .plan"),
+                 ("compile", "mlp.pbtxt", "--to", "shape", "-o", "m.plan"): ("without --emit opc compile writes mlir", "give --emit plan")}
+        for command, words in known.items():
+            done = self.opc(*command, code=2)
+            for word in ("OPC0002", *words):
+                self.assertIn(word, done.stderr, command)
+            self.assertFalse(os.path.exists(os.path.join(self.folder, command[-1])), command)
+        for command in (("report", "mlp.pbtxt", "-o", "page"), ("report", "mlp.pbtxt", "-o", "mlp.v2"), ("show", "mlp.pbtxt", "--json", "-o", "s.json"),
+                        ("show", "mlp.pbtxt", "-o", "s.txt"), ("compile", "mlp.pbtxt", "--emit", "mlir", "-o", "m.txt")):
+            self.opc(*command)
+            self.assertTrue(os.path.exists(os.path.join(self.folder, command[-1])), command)
+
     def test_three_thousand_ops(self):
         self.file("big.pbtxt", big_graphs.chain(700))
         self.opc("grad", "big.pbtxt", "--loss", "loss", "--optimizer", "sgd", "--lr", "0.1", "-o", "step.pbtxt")

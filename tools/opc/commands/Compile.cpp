@@ -28,6 +28,7 @@
 #include "TextTable.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <vector>
 
@@ -270,12 +271,25 @@ private:
     return Status::ok();
   }
 
+  /// Where no --emit says what is written, a name that ends as that of another form would mislead.
+  Status checkEndingOfOutput() const {
+    const std::string ending = std::filesystem::path(output_).extension().string();
+    for (const char *other : {"plan", "mlir", "mlirbc", "pbtxt", "pb", "onnx"})
+      if (isEmitUnsaid_ && emit_ != other && ending == std::string(".") + other)
+        return Status(StatusCode::kUsage, "OPC0002", "-o " + output_ + ": without --emit opc compile writes " + emit_)
+            .withHelp(std::string("give --emit ") + other + ", or a name that ends in ." + emit_);
+    return Status::ok();
+  }
+
   Status readFlags(const std::string &graph) {
     std::optional<Phase> to;
     if (!to_.empty()) {
       OPC_ASSIGN_OR_RETURN(to, readPhase(to_));
     }
-    if (emit_.empty()) emit_ = to && *to != Phase::kPlan ? "mlir" : "plan";
+    if (emit_.empty()) {
+      emit_ = to && *to != Phase::kPlan ? "mlir" : "plan";
+      isEmitUnsaid_ = true;
+    }
     if (emit_ == "plan")
       what_ = Emit::kPlan, last_ = Phase::kPlan;
     else if (emit_ == "mlir" || emit_ == "mlirbc")
@@ -349,6 +363,7 @@ private:
     files.readsSettings(invocation);
     for (const std::string &path : onnx_.weights()) files.reads(path, "--weights");
     OPC_RETURN_IF_ERROR(files.writes(output_, "-o"));
+    OPC_RETURN_IF_ERROR(checkEndingOfOutput());
     if (isOnnx()) OPC_RETURN_IF_ERROR(files.writes(OnnxOutput::dataPath(output_), "the data beside -o"));
     OPC_RETURN_IF_ERROR(files.writes(calibrate_, "--calibrate"));
     OPC_RETURN_IF_ERROR(files.writes(trace_, "--trace"));
@@ -406,7 +421,7 @@ private:
   NativeFlags native_;
   PhaseDump dump_;
   CompileOptions options_;
-  bool noFuse_ = false, verifyEach_ = false;
+  bool noFuse_ = false, verifyEach_ = false, isEmitUnsaid_ = false;
   int64_t maxErrors_ = 20;
   Emit what_ = Emit::kPlan;
   Phase last_ = Phase::kPlan, after_ = Phase::kImport; // --to, --from

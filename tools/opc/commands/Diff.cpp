@@ -9,6 +9,7 @@
 #include "LockFile.h"
 #include "MeshFlags.h"
 #include "ModelExplorer.h"
+#include "OutputFiles.h"
 #include "TextParts.h"
 #include "TextTable.h"
 
@@ -83,6 +84,7 @@ public:
       FileUse files; // no output replaces what is read
       for (const std::string &graph : positional) files.readsGraph(graph, "the graph");
       OPC_RETURN_IF_ERROR(files.writes(output_, "-o"));
+      OPC_RETURN_IF_ERROR(checkEndingAs(invocation.flags().json ? "json" : as_, output_));
     }
     OPC_ASSIGN_OR_RETURN(GraphInput inputA, readGraphOrRevision(positional[0]));
     OPC_ASSIGN_OR_RETURN(GraphInput inputB, readGraphOrRevision(positional[1]));

@@ -130,6 +130,7 @@ private:
     files.readsGraph(graph, "the graph");
     files.readsSettings(invocation);
     OPC_RETURN_IF_ERROR(files.writes(output_, "-o"));
+    OPC_RETURN_IF_ERROR(checkEnding("-o", output_, {".pbtxt", ".txt"}));
     return files.writes(modelFlags_.weightsOut(), "--weights-out");
   }
   Status readFlags(const std::string &graph) {

@@ -7,6 +7,7 @@
 #include "FileUse.h"
 #include "GraphReport.h"
 #include "NumberText.h"
+#include "OutputFiles.h"
 
 namespace opc::cli {
 
@@ -36,6 +37,7 @@ public:
     FileUse files; // no output replaces what is read
     files.readsGraph(positional[0], "the graph");
     OPC_RETURN_IF_ERROR(files.writes(output_, "-o"));
+    OPC_RETURN_IF_ERROR(checkEnding("-o", output_, {".html"}));
     OPC_ASSIGN_OR_RETURN(GraphInput input, readGraphOrRevision(positional[0]));
     FactsRequest request;
     request.withPlan = true;

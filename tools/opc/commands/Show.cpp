@@ -18,6 +18,7 @@
 #include "ModelFlags.h"
 #include "NumberText.h"
 #include "OnnxModel.h"
+#include "OutputFiles.h"
 #include "PlanInput.h"
 #include "PrintableText.h"
 #include "RunCut.h"
@@ -209,6 +210,7 @@ public:
     OPC_RETURN_IF_ERROR(checkFlags(invocation));
     graph_ = positional[0];
     OPC_RETURN_IF_ERROR(checkFile(output_, "-o"));
+    OPC_RETURN_IF_ERROR(checkEndingAs(isJson(invocation) ? "json" : as_, output_));
     CompileOptions options;
     options.wanted = until_;
     OPC_ASSIGN_OR_RETURN(

@@ -176,7 +176,8 @@ Status ReductionOptions::check(const std::string &graph) const {
   OPC_RETURN_IF_ERROR(checkOutputPath(output, graph));
   FileUse files;
   files.readsGraph(graph, "the graph");
-  return files.writes(output, "-o");
+  OPC_RETURN_IF_ERROR(files.writes(output, "-o"));
+  return checkEnding("-o", output, {".pbtxt", ".txt"});
 }
 
 Outcome<int> reduceGraph(Invocation &invocation, const ReductionOptions &options, const std::string &graph) {

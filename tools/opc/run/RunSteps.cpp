@@ -137,6 +137,7 @@ Status checkFiles(RunContext &c) {
     OPC_RETURN_IF_ERROR(c.files.writes(o.outputArchive, "--outputs"));
   OPC_RETURN_IF_ERROR(c.files.writes(o.trace, "--trace"));
   OPC_RETURN_IF_ERROR(c.files.writes(o.report, "--report"));
+  OPC_RETURN_IF_ERROR(checkEnding("--report", o.report, {".html"}));
   return c.files.writes(o.captureStats, "--capture-stats");
 }
 

@@ -14,6 +14,7 @@
 #include <cctype>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 
 namespace opc::cli {
@@ -215,6 +216,14 @@ Status checkEnding(const std::string &option, const std::string &path, const std
   if (ending.empty() || std::find(known.begin(), known.end(), ending) != known.end()) return Status::ok();
   return Status(StatusCode::kUsage, "OPC0002", option + " writes no " + ending + " file: " + path)
       .withHelp("it writes " + joined(known, ", "));
+}
+
+Status checkEndingAs(const std::string &as, const std::string &path) {
+  static const std::map<std::string, std::vector<std::string>> kEndings = {
+      {"text", {".txt", ".md"}}, {"json", {".json"}}, {"csv", {".csv"}},          {"svg", {".svg"}},
+      {"dot", {".dot", ".gv"}},  {"html", {".html"}}, {"onnx", {".onnx", ".pb"}}, {"model-explorer", {".json"}}};
+  const auto known = kEndings.find(as);
+  return known == kEndings.end() ? Status::ok() : checkEnding("-o with --as " + as, path, known->second);
 }
 
 Status checkOutputEndings(const std::vector<std::string> &named, const std::string &all) {

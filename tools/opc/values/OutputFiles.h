@@ -45,6 +45,8 @@ Status checkOutputPath(const std::string &path, const std::string &inputPath);
 
 /// Refuses the ending of a kind of file that `option` does not write; what is no such ending is fine. Error: OPC0002.
 Status checkEnding(const std::string &option, const std::string &path, const std::vector<std::string> &known);
+/// The same for -o of what --as (text, json, svg, ...) shows.
+Status checkEndingAs(const std::string &as, const std::string &path);
 /// The same for --output NAME=FILE and --outputs DIR|FILE, before anything runs.
 Status checkOutputEndings(const std::vector<std::string> &named, const std::string &all);
 
