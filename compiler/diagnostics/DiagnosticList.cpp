@@ -13,11 +13,9 @@ StatusCode classOf(const std::string &code) {
   static constexpr struct {
     int first, last;
     StatusCode status;
-  } kClasses[] = {{1, 99, StatusCode::kUsage},
-                  {110, 110, StatusCode::kUnsupported},
-                  {312, 312, StatusCode::kUnsupported},
-                  {400, 499, StatusCode::kUnsupported},
-                  {901, 901, StatusCode::kInternal}};
+  } kClasses[] = {{1, 99, StatusCode::kUsage},          {110, 110, StatusCode::kUnsupported},
+                  {312, 312, StatusCode::kUnsupported}, {400, 499, StatusCode::kUnsupported},
+                  {901, 901, StatusCode::kInternal},    {921, 923, StatusCode::kUnsupported}};
   constexpr size_t kPrefix = 3; // "OPC"
   int number = 0;
   if (code.size() > kPrefix) std::from_chars(code.data() + kPrefix, code.data() + code.size(), number);

@@ -66,7 +66,7 @@ class OpPath(ScratchTest):
         without = self.opc("run", "g.pbtxt", "--fill", "zeros", "--op-path", "ops", env=absent)
         self.assertIn("OPC0922", without.stderr)
         refused = self.opc("run", "g.pbtxt", "--fill", "zeros")
-        self.assertNotEqual(refused.returncode, 0)
+        self.assertEqual(refused.returncode, 4, refused.stderr)
         self.assertIn("OPC0921", refused.stderr)
         self.assertIn("--op-path DIR", refused.stderr)
         done = self.opc("run", "g.pbtxt", "--fill", "zeros", "--op-path", "ops")
@@ -134,6 +134,19 @@ class OpPath(ScratchTest):
             self.assertIn("OPC0201", done.stderr)
             self.assertIn("--op-path DIR", done.stderr)
 
+    def test_a_folder_that_is_not_there(self):
+        """With a manifest nothing would look for it, and the run would say that the code is missing."""
+        self.manifest()
+        self.assertEqual(self.opc("compile", "g.pbtxt", "-o", "g.plan").returncode, 0)
+        runtime = os.path.join(os.path.dirname(OPC), "opc-runtime")
+        for folder, why in (("opz", "there is no such folder"), ("ops/acts.py", "it is no folder")):
+            calls = [self.opc(*words, "--op-path", "ops", "--op-path", folder)
+                     for words in (("run", "g.pbtxt", "--fill", "zeros"), ("show", "g.pbtxt"), ("ops", "show", "relu"))]
+            calls.append(subprocess.run([runtime, "g.plan", "--input", "x=1", "--op-path", folder], cwd=self.folder, capture_output=True, text=True, timeout=60))
+            for done in calls:
+                self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+                self.assertIn(f"error[OPC0002]: --op-path {folder}: {why}", done.stderr)
+
     def test_an_exception_names_op_node_and_line(self):
         done = self.opc("run", "f.pbtxt", "--fill", "zeros", "--op-path", "ops")
         self.assertEqual(done.returncode, 5, done.stderr)
@@ -154,7 +167,7 @@ class OpPath(ScratchTest):
             self.write("outside.py", "import sys; print('ran', file=sys.stderr)\n" + LEAKY)
             self.write("g.ops.pbtxt", text.replace('module: "acts"', f'module: "{module}"'))
             done = self.opc("run", "g.pbtxt", "--fill", "zeros", "--op-path", "ops")
-            self.assertNotEqual(done.returncode, 0)
+            self.assertEqual(done.returncode, 4, done.stderr)
             self.assertIn("OPC0923", done.stderr)
             self.assertNotIn("ran", done.stderr)
 

@@ -121,6 +121,7 @@ Status runCommand(const std::vector<std::string> &words, Terminal &terminal, int
     return terminal.out(helpText(spec, {}, parsed.fullHelp, terminal.width())), Status::ok();
   if (request.version) return terminal.out("opc-runtime " OPC_VERSION_STRING "\n"), Status::ok();
   if (parsed.positional.empty()) return usageError("opc-runtime needs PLAN|-", "opc-runtime -h");
+  OPC_RETURN_IF_ERROR(checkOpPaths(request.opPaths));
   return runPlan(request, parsed.positional[0], words, terminal, signal);
 }
 

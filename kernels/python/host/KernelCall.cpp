@@ -91,7 +91,7 @@ Result<PyRef> KernelCall::argument(const OpCode &code, const std::string &name, 
     const auto &attrs = ctx->user_op_conf().conf().attrs;
     const auto attr = attrs.find(name);
     if (attr == attrs.end())
-      return Status(StatusCode::kExecution, "OPC0923", "the kernel wants '" + name + "', which the op does not have");
+      return Status(StatusCode::kUnsupported, "OPC0923", "the kernel wants '" + name + "', which the op does not have");
     PyRef value = pythonValue(attr->second);
     if (!value) return takePythonError(op_);
     return value;

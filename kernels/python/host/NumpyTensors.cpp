@@ -191,7 +191,7 @@ PyRef pythonSpec(PyObject *specType, const TensorDesc &desc) {
 Result<TensorDesc> descOfSpec(PyObject *spec, const std::string &what) {
   auto bad = [&](const std::string &why) {
     PyErr_Clear();
-    return Status(StatusCode::kInvalidGraph, "OPC0923", what + " " + why)
+    return Status(StatusCode::kUnsupported, "OPC0923", what + " " + why)
         .withHelp("return opc.Spec(shape, dtype) for each output");
   };
   const PyRef shape = PyRef::take(PyObject_GetAttrString(spec, "shape"));

@@ -6,6 +6,8 @@
 #include "NumpyTensors.h"
 #include "PythonTurn.h"
 
+#include <string_view>
+
 namespace opc::python {
 
 using user_op::TensorDesc;
@@ -115,7 +117,7 @@ private:
     if (!specs) return takePythonError(code.op);
     const auto &outputs = ctx->outputs();
     if (static_cast<size_t>(PyTuple_GET_SIZE(specs.get())) != outputs.size())
-      return Status(StatusCode::kInvalidGraph, "OPC0923",
+      return Status(StatusCode::kUnsupported, "OPC0923",
                     "the shape rule has returned " + std::to_string(PyTuple_GET_SIZE(specs.get())) +
                         " specs, expected " + std::to_string(outputs.size()))
           .withHelp("return opc.Spec(shape, dtype) for each output");
@@ -203,7 +205,9 @@ Status takePythonError(const std::string &op) {
     const PyRef text = PyRef::take(PyObject_Str(v.get()));
     return Status(StatusCode::kExecution, "OPC0622", std::string(Py_TYPE(v.get())->tp_name) + ": " + utf8(text.get()));
   }
-  return Status(StatusCode::kExecution, id, message).withHelp(help);
+  // What the code does is execution; that it is not there, or may not run, is not.
+  const bool isOfSetup = std::string_view(id).substr(0, 6) == "OPC092";
+  return Status(isOfSetup ? StatusCode::kUnsupported : StatusCode::kExecution, id, message).withHelp(help);
 }
 
 Result<KernelHost *> startPythonKernels(const std::vector<std::string> &folders) {

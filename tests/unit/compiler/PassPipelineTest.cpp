@@ -119,6 +119,9 @@ TEST_CASE("findings are in the order of the source, capped and classed", "[pipel
   REQUIRE(classOf("OPC0399") == StatusCode::kInvalidGraph);
   REQUIRE(classOf("OPC0411") == StatusCode::kUnsupported);
   REQUIRE(classOf("OPC0901") == StatusCode::kInternal);
+  REQUIRE(classOf("OPC0920") == StatusCode::kInvalidGraph);
+  REQUIRE(classOf("OPC0921") == StatusCode::kUnsupported);
+  REQUIRE(classOf("OPC0923") == StatusCode::kUnsupported);
   REQUIRE(classOf("") == StatusCode::kInvalidGraph);
   DiagnosticList list(2);
   for (uint32_t line : {3u, 1u, 2u}) {

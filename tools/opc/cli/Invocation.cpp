@@ -96,6 +96,7 @@ Status Invocation::start(const std::string &command, const std::vector<std::stri
   OPC_RETURN_IF_ERROR(checkDevice(*this, command));
   if (!flags_.directory.empty() && chdir(flags_.directory.c_str()) != 0)
     return Status(StatusCode::kUsage, "OPC0002", "cannot work in '" + flags_.directory + "': " + std::strerror(errno));
+  OPC_RETURN_IF_ERROR(checkOpPaths(flags_.opPaths));
   if (flags_.log.empty()) return Status::ok();
   std::string line = "opc";
   for (const std::string &word : commandLine_) line += " " + shellQuoted(word);

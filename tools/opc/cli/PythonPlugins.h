@@ -2,10 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "opc/Status.h"
+
 #include <string>
 #include <vector>
 
 namespace opc::cli {
+
+/// Whether each of the folders of --op-path is one. Errors: OPC0002.
+Status checkOpPaths(const std::vector<std::string> &folders);
 
 /// `plugins` and what stands for the operators in Python: the manifest beside `graph` (a graph or plan, "" for none),
 /// else each of the folders of --op-path. From now on code may run from these folders, and from no others.
