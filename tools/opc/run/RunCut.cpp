@@ -102,19 +102,29 @@ Result<GraphCut> CutFlags::resolve(const GraphFacts &info, NamedValues *inputs) 
   return cut;
 }
 
+namespace {
+bool takesValue(const GraphFacts &info, const std::string &name) {
+  for (const auto *list : {&info.inputs, &info.variables})
+    for (const GraphTensor &t : *list)
+      if (t.name == name) return true;
+  return false;
+}
+
+void drop(const std::string &name, NamedValues *inputs, std::vector<std::string> *notes) {
+  inputs->drop(name);
+  notes->push_back("the part of the graph that runs does not need " + name);
+}
+} // namespace
+
 void dropUnneeded(const GraphFacts &whole, const GraphFacts &cut, NamedValues *inputs,
                   std::vector<std::string> *notes) {
-  auto has = [](const GraphFacts &info, const std::string &name) {
-    for (const auto *list : {&info.inputs, &info.variables})
-      for (const GraphTensor &t : *list)
-        if (t.name == name) return true;
-    return false;
-  };
   for (const std::string &name : inputs->flagNames())
-    if (has(whole, name) && !has(cut, name)) {
-      inputs->drop(name);
-      notes->push_back("the part of the graph that runs does not need " + name);
-    }
+    if (takesValue(whole, name) && !takesValue(cut, name)) drop(name, inputs, notes);
+}
+
+void dropUnneededFeeds(const GraphFacts &cut, NamedValues *inputs, std::vector<std::string> *notes) {
+  for (const std::string &name : inputs->flagNames())
+    if (inputs->flagOf(name) == "--feed" && !takesValue(cut, name)) drop(name, inputs, notes);
 }
 
 } // namespace opc::cli

@@ -41,5 +41,7 @@ private:
 
 /// Takes the --input values out that a cut graph does not want; names that neither graph has stay, for the error.
 void dropUnneeded(const GraphFacts &whole, const GraphFacts &cut, NamedValues *inputs, std::vector<std::string> *notes);
+/// The same for those of --feed, once the graph has been cut there.
+void dropUnneededFeeds(const GraphFacts &cut, NamedValues *inputs, std::vector<std::string> *notes);
 
 } // namespace opc::cli

@@ -284,6 +284,7 @@ Outcome<std::string> RunPlanner::compile(GraphInput &input,
   if (cut_.hasParts()) {
     if (!pipeline.run(Phase::kShape)) return failure(pipeline);
     dropUnneeded(whole, pipeline.facts(), inputs, &notes_);
+    dropUnneededFeeds(pipeline.facts(), inputs, &notes_);
   }
   if (!options_.report.empty() && !(facts_ = factsOf(&pipeline))) return failure(pipeline);
   if (!pipeline.run(Phase::kPlan)) return failure(pipeline);

@@ -17,7 +17,7 @@ Result<NamedValues> NamedValues::open(const std::vector<std::string> &specs, con
       return Status(StatusCode::kUsage, "OPC0003", flag + " is given twice for '" + named.first + "'");
     Result<TensorSpec> spec = parseTensorSpec(named.second);
     if (!spec) return Status(spec.status()).withContext("reading " + flag + " " + text);
-    values.entries_.push_back({named.first, named.second, std::move(*spec), nullptr});
+    values.entries_.push_back({named.first, named.second, flag, std::move(*spec), nullptr});
   }
   if (archivePath.empty()) return values;
   const char *role = flag == "--input" ? "input" : flag == "--expect" ? "output" : "";
@@ -114,6 +114,11 @@ std::optional<user_op::TensorDesc> NamedValues::typeOf(const std::string &name) 
 std::string NamedValues::origin(const std::string &name) const {
   const Entry *e = find(name);
   return e ? e->text : archivePath_;
+}
+
+std::string NamedValues::flagOf(const std::string &name) const {
+  const Entry *e = find(name);
+  return e ? e->flag : "";
 }
 
 std::vector<std::string> NamedValues::flagNames() const {

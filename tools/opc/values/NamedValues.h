@@ -33,6 +33,8 @@ public:
   std::optional<user_op::TensorDesc> typeOf(const std::string &name) const;
   /// Where the value comes from, for reports: "@x.npy", "in.npz".
   std::string origin(const std::string &name) const;
+  /// The flag that gives `name` a value, "--input" or "--feed"; "" when none does.
+  std::string flagOf(const std::string &name) const;
   /// Names given by flags, in order.
   std::vector<std::string> flagNames() const;
   /// Keys of the archive.
@@ -48,7 +50,7 @@ public:
 
 private:
   struct Entry {
-    std::string name, text;
+    std::string name, text, flag;
     TensorSpec spec;
     mutable std::unique_ptr<TensorFile> file; // of Kind::kFile, opened when first asked for: a pipe is read once
 

@@ -74,7 +74,7 @@ public:
     for (const std::string &name : inputs_.flagNames()) {
       if (std::find(known.begin(), known.end(), name) != known.end()) continue;
       known.resize(inputCount);
-      return noSuchName("input", name, known, "--input " + name + "=" + inputs_.origin(name));
+      return noSuchName("input", name, known, inputs_.flagOf(name) + " " + name + "=" + inputs_.origin(name));
     }
     return Status::ok();
   }
@@ -235,6 +235,11 @@ private:
     return names;
   }
 
+  /// What --feed gives a value is an input of the part that runs, and none of the graph.
+  std::string wordFor(const Port &port) const {
+    return inputs_.flagOf(port.name) == "--feed" ? "the tensor of --feed" : port.kind;
+  }
+
   /// The value of a port from where it is given, else from the fill.
   Status give(const Port &port, const NamedValues *source) {
     if (!source && !fill_.isOk()) {
@@ -244,8 +249,7 @@ private:
     const std::string origin = source ? source->origin(port.name) : flags_.fill;
     const SpecContext context{port.name, port.desc, flags_.seed.value_or(0), flags_.cast};
     Status s = source ? giveFrom(*source, port, context) : set(port, makeTensor(*fill_, context));
-    if (!s)
-      return std::move(s).withContext(std::string("giving ") + port.kind + " " + port.name + " the value " + origin);
+    if (!s) return std::move(s).withContext("giving " + wordFor(port) + " " + port.name + " the value " + origin);
     report_.rows.push_back({port.name, port.kind, origin, port.desc});
     return Status::ok();
   }
@@ -255,14 +259,14 @@ private:
     const std::optional<user_op::TensorDesc> type = source.typeOf(port.name);
     if (type && type->shape() != port.desc.shape())
       return Status(StatusCode::kUsage, "OPC0704",
-                    std::string(port.kind) + " '" + port.name + "' is " + type->toString() + ", expected " +
+                    wordFor(port) + " '" + port.name + "' is " + type->toString() + ", expected " +
                         port.desc.toString() + ": the shapes differ");
     // A file of another type is refused by its header: its elements may be larger than the machine.
     OPC_ASSIGN_OR_RETURN(const auto found, source.fileTypeOf(port.name, port.desc.data_type()));
     if (found) {
       const DataType wanted = flags_.cast ? found->data_type() : port.desc.data_type();
-      OPC_RETURN_IF_ERROR(withCastHelp(checkTensor(*found, user_op::TensorDesc(port.desc.shape(), wanted),
-                                                   std::string(port.kind) + " '" + port.name + "'")));
+      OPC_RETURN_IF_ERROR(withCastHelp(
+          checkTensor(*found, user_op::TensorDesc(port.desc.shape(), wanted), wordFor(port) + " '" + port.name + "'")));
     }
     // Files go straight to their place: a copy in between would be the largest part of the memory. The pieces of an
     // input on several ranks are cut anew in every run where it was filled in place.
