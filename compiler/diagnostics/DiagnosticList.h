@@ -11,6 +11,9 @@ namespace opc {
 /// The exit-code class of an error code of the compiler.
 StatusCode classOf(const std::string &code);
 
+/// The codes that come as warnings, some of them as errors, too. tests/lint holds the list against the sources.
+inline constexpr const char *kWarningCodes[] = {"OPC0212", "OPC0315", "OPC0413", "OPC0505", "OPC0510"};
+
 class DiagnosticList {
 public:
   explicit DiagnosticList(size_t maxErrors) : maxErrors_(maxErrors) {}

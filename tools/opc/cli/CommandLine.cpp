@@ -73,6 +73,27 @@ size_t endOfOptions(const std::vector<Option> &options, const std::vector<std::s
   return args.size();
 }
 
+/// A flag with a value, "--json=yes", of which CLI11 would speak in words of its own.
+Status checkFlags(const std::vector<Option> &options, const std::vector<std::string> &args, size_t end, bool hasAll) {
+  for (size_t i = 0; i < end; ++i) {
+    if (consumesNext(options, args[i])) {
+      ++i;
+      continue;
+    }
+    const size_t equals = args[i].find('=');
+    if (equals == std::string::npos) continue;
+    const std::string name = args[i].substr(0, equals), value = args[i].substr(equals + 1);
+    for (const Option &o : options) {
+      if (o.name.empty() || o.name != name || !o.value.empty()) continue;
+      if (name == "--help" && hasAll)
+        return usageError("--help takes nothing, or =all, not '" + value + "'",
+                          didYouMean(value, {"all"}, "--help=all is the help of every command"));
+      return usageError(name + " takes no value, and '" + args[i] + "' gives one", "give " + name + " alone");
+    }
+  }
+  return Status::ok();
+}
+
 } // namespace
 
 size_t firstPositional(const std::vector<Option> &options, const std::vector<std::string> &args) {
@@ -123,6 +144,9 @@ Result<ParsedArguments> parseArguments(const CommandSpec &spec, const std::vecto
 
   // What follows "--" is positional, whatever it looks like.
   const size_t end = endOfOptions(all, args);
+  const bool hasAll = std::any_of(commonOptions.begin(), commonOptions.end(),
+                                  [](const Option &o) { return o.name == "--help" && o.hasJoinedValue(); });
+  OPC_RETURN_IF_ERROR(checkFlags(all, args, end, hasAll));
   try {
     std::vector<std::string> reversed(args.rend() - static_cast<ptrdiff_t>(end), args.rend());
     app.parse(reversed);

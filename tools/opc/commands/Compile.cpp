@@ -5,7 +5,7 @@
 #include "Calibration.h"
 #include "CompileReport.h"
 #include "Devices.h"
-#include "ErrorCatalog.h"
+#include "DiagnosticList.h"
 #include "GraphInput.h"
 #include "GraphOutput.h"
 #include "Log.h"
@@ -29,6 +29,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -90,12 +91,11 @@ public:
   }
   Status read() {
     if (given_.empty() || given_ == "true") return Status::ok();
-    std::vector<std::string> known;
-    for (const ErrorTopic &topic : errorTopics()) known.push_back(topic.name);
+    const std::vector<std::string> known(std::begin(kWarningCodes), std::end(kWarningCodes));
     for (const std::string &code : splitAt(given_, ',')) {
       if (std::find(known.begin(), known.end(), code) == known.end())
         return usageError("--Werror takes codes of warnings, and '" + code + "' is none",
-                          didYouMean(code, known, "--Werror=OPC0315, or --Werror for all of them"));
+                          didYouMean(code, known, "they are " + joined(known, ", ") + "; --Werror means all of them"));
       codes_.push_back(code);
     }
     return Status::ok();
