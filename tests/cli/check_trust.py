@@ -49,7 +49,9 @@ class Trust(Checks):
         self.assertFalse(self.loaded())
         self.assertIn('"rule": "PLUGIN_NOT_LOADED"', found.stdout)
         self.assertIn('"file": "opc.toml",\n    "line": 3', found.stdout)
-        self.assertIn("help: opc check --trust-config, or --plugin", self.check("g.pbtxt", env=self.env).stdout)
+        done = self.check("g.pbtxt", env=self.env)
+        self.assertIn("help: opc check --trust-config, or --plugin", done.stdout)
+        self.assertIn("checked 1 graph: ", done.stderr) # opc.toml is none
         self.check("g.pbtxt", "--update", "--twice", env=self.env)
         self.assertFalse(self.loaded())
 

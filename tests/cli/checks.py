@@ -213,6 +213,8 @@ class Locks(Checks):
         self.write("old.opc.lock", self.read("g.opc.lock"))
         done = self.check(".")
         self.assertIn("warning[LOCK_UNREFERENCED]: no graph lies beside the lock old.opc.lock", done.stdout)
+        self.assertEqual(done.stderr, "checked 1 graph: 1 warning\n") # the lock is none
+        self.assertEqual([g["graph"] for g in json.loads(self.check(".", "--json").stdout)["graphs"]], ["g.pbtxt"])
         self.check(".", code=1, env={"CI": "true"})
         self.check(".", "--unreferenced", "warn", env={"CI": "true"})
         self.check(".", "--unreferenced", "error", code=1)

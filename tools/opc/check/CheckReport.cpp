@@ -105,7 +105,9 @@ std::string checkText(const CheckReport &report, bool color, int width) {
 }
 
 std::string checkSummary(const CheckReport &report) {
-  std::string text = "checked " + countText(report.graphs.size(), "graph") + ": ";
+  const auto graphs =
+      std::count_if(report.graphs.begin(), report.graphs.end(), [](const auto &g) { return g.isGraph; });
+  std::string text = "checked " + countText(graphs, "graph") + ": ";
   std::string counts;
   const std::pair<Severity, const char *> kinds[] = {
       {Severity::kError, "error"}, {Severity::kWarning, "warning"}, {Severity::kNote, "note"}};
@@ -134,7 +136,8 @@ Json findingJson(const GraphFinding &f) {
 Json checkJson(const CheckReport &report) {
   Json findings = Json::array(), graphs = Json::array();
   for (const GraphFinding &f : report.sorted()) findings.push_back(findingJson(f));
-  for (const GraphReport &g : report.graphs) graphs.push_back({{"graph", g.graph}, {"lock_written", g.changed}});
+  for (const GraphReport &g : report.graphs)
+    if (g.isGraph) graphs.push_back({{"graph", g.graph}, {"lock_written", g.changed}});
   return {{"schema", 1},
           {"exit", report.exitCode()},
           {"graphs", std::move(graphs)},

@@ -17,6 +17,7 @@ struct GraphReport {
   std::vector<GraphFinding> findings;
   int exitCode = 0;                    // of what stopped the work on it: 3 to 5 or 70
   bool changed = false;                // the lock was written
+  bool isGraph = true;                 // false: a lock without one, or settings, of which there are findings, too
   std::vector<std::string> rules = {}; // that were looked at, where there is a lock
   std::string text = {};               // of the file, where something was found in it
   bool has(Severity severity) const;
@@ -47,7 +48,7 @@ private:
 
 /// Findings with their place and the way out; the graph's line is shown where the file can be read.
 std::string checkText(const CheckReport &report, bool color, int width);
-/// "checked 3 graphs: 1 error, 2 warnings".
+/// "checked 3 graphs: 1 error, 2 warnings": what is no graph has findings, and is not counted.
 std::string checkSummary(const CheckReport &report);
 Json checkJson(const CheckReport &report);
 /// The file and line for what shows findings beside the code: a place in the older graph is not there.

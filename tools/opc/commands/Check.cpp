@@ -61,6 +61,7 @@ GraphReport notLoaded(const std::string &plugin, const std::string &place) {
   f.help = "opc check --trust-config, or --plugin " + shellQuoted(plugin);
   GraphReport report;
   report.graph = f.graph;
+  report.isGraph = false;
   if (const Result<FileBytes> file = FileBytes::open(f.graph)) report.text = std::string(file->view());
   report.findings.push_back(std::move(f));
   return report;
@@ -351,6 +352,7 @@ private:
       }
       GraphReport orphan;
       orphan.graph = lock;
+      orphan.isGraph = false;
       if (isWanted(settings_, f)) orphan.findings.push_back(std::move(f));
       report->graphs.push_back(std::move(orphan));
     }
