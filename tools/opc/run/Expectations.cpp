@@ -88,6 +88,19 @@ Status ExpectFlags::checkNames(const std::vector<std::string> &outputs) const {
   return check(named, "--metric");
 }
 
+Status ExpectFlags::checkRows(const std::string &name, const user_op::TensorDesc &desc) const {
+  const DimVector &dims = desc.shape().dim_vec();
+  const int64_t width = dims.empty() ? 1 : dims.back();
+  for (const Metric &m : metricsOf(name))
+    // More than there is would hold, whatever the values are; so does everything of an empty tensor.
+    if (m.kind == Metric::Kind::kTopK && width > 0 && m.bound > static_cast<double>(width))
+      return Status(StatusCode::kUsage, "OPC0003",
+                    "the metric " + metricText(m) + " of " + name + ": a row of " + desc.toString() + " has " +
+                        countText(width, "value"))
+          .withHelp("give fewer, or another metric for this output: --metric " + name + ":cos>=0.999");
+  return Status::ok();
+}
+
 Result<std::vector<Expectation>> ExpectFlags::read(const Session &session, const ValueFlags &flags,
                                                    std::vector<std::string> *notes) const {
   std::vector<std::string> names;
@@ -115,6 +128,7 @@ Result<std::vector<Expectation>> ExpectFlags::read(const Session &session, const
       return Status(s.code(), s.id(), s.message())
           .withHelp((s.help().empty() ? "" : s.help() + "; or ") + "let opc convert it: --cast");
     }
+    OPC_RETURN_IF_ERROR(checkRows(p.name, p.desc));
     list.push_back({p.name, expected.origin(p.name), std::move(*tensor)});
   }
   if (list.empty() && !expected.archivePath().empty())

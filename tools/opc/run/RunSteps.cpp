@@ -213,6 +213,9 @@ Outcome<GivenRun> giveValues(RunContext &c, PlannedRun &planned) {
   const bool isOpen = !planned.session->interface().sizes.empty();
   const auto expectations = [&]() -> Status {
     OPC_ASSIGN_OR_RETURN(given.expectations, o.expect.read(*planned.session, o.values, &c.notes));
+    if (!o.reference.empty())
+      for (const PortInfo &p : planned.session->interface().outputs)
+        OPC_RETURN_IF_ERROR(o.expect.checkRows(p.name, p.desc));
     return Status::ok();
   };
   if (!isOpen) OPC_RETURN_IF_ERROR(expectations());
