@@ -192,11 +192,13 @@ opc_status opc_session_create(opc_context *context, const opc_plan *plan, const 
     OPC_RETURN_IF_ERROR(given(plan, "plan"));
     SessionOptions chosen;
     if (options) {
-      if (options->size != sizeof *options || options->threads < 0 || options->reserved != 0)
+      if (options->size != sizeof *options || options->threads < 0 || options->threads > kMostThreads ||
+          options->reserved != 0)
         return badArgument("opc_session_options has size " + std::to_string(options->size) + " (expected " +
                                std::to_string(sizeof *options) + "), threads " + std::to_string(options->threads) +
                                " and reserved " + std::to_string(options->reserved),
-                           "clear it with memset, set size to sizeof(opc_session_options), threads to 0 or more");
+                           "clear it with memset, set size to sizeof(opc_session_options), threads to a number up to " +
+                               std::to_string(kMostThreads) + ", or 0 for one for each core");
       chosen.threads = options->threads;
       chosen.maxMemory = options->max_memory;
       chosen.seed = options->seed;

@@ -118,7 +118,7 @@ typedef struct opc_session opc_session;
 /* Zero is every field's default, `size` aside. */
 typedef struct opc_session_options {
   size_t size;         /* sizeof(opc_session_options) */
-  int32_t threads;     /* 0: one for each core */
+  int32_t threads;     /* at most 4096; 0: one for each core */
   int32_t reserved;    /* 0 */
   uint64_t max_memory; /* most bytes that the plan may take; 0: nine tenths of this machine's memory */
   uint64_t seed;       /* for initializers and random operators */

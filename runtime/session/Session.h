@@ -24,6 +24,9 @@ namespace runtime {
 class Communicator;
 } // namespace runtime
 
+/// As many threads as a session may be given by whoever lets others choose: the command, its package, the C interface.
+inline constexpr int kMostThreads = 4096;
+
 struct SessionOptions {
   /// Threads that kernels may use in all; shared evenly between streams. 0: one for each core that this process may
   /// use.

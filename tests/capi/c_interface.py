@@ -345,7 +345,7 @@ class Model(unittest.TestCase):
         with self.assertRaises(Failure) as e:
             self.create(max_memory=64)
         self.assertEqual((e.exception.status, e.exception.code), (4, "OPC0821"))
-        for wrong in ({"size": 4}, {"threads": -1}, {"reserved": 1}):
+        for wrong in ({"size": 4}, {"threads": -1}, {"threads": 4097}, {"threads": 5000}, {"reserved": 1}):
             with self.assertRaises(Failure) as e:
                 self.create(**wrong)
             self.assertEqual((e.exception.status, e.exception.code), (2, "OPC0618"))

@@ -17,6 +17,7 @@
 namespace opc::cli {
 
 namespace {
+static_assert(ranges::kThreads.most == kMostThreads, "-j and the C interface take the same");
 constexpr auto kMostRanks = static_cast<int64_t>(ranges::kRanks.most);
 constexpr int kChannels = 16;               // the plan's streams, and the last one for the end of the command
 constexpr int kGathering = kChannels - 2;   // while no stream runs
