@@ -176,12 +176,14 @@ Status RunTrap::after(const ObservedTask &task, int64_t step, TaskData &data) {
 }
 
 Status RunTrap::withCase(Session &session, const Status &status) const {
-  if (!fired() || session.tasks().size() <= 1) return status;
-  const Result<std::string> folder = dump(session);
-  // The finding counts for more than that its case cannot be written.
-  const std::string where =
-      folder ? "the op and its inputs are in " + *folder + ": sh " + *folder + "/run.sh runs it alone"
-             : "its inputs are not kept: " + folder.status().message();
+  if (!fired()) return status;
+  std::string where = "no folder is written: the op is all that runs here, so this command is its case already";
+  if (session.tasks().size() > 1) {
+    const Result<std::string> folder = dump(session);
+    // The finding counts for more than that its case cannot be written.
+    where = folder ? "the op and its inputs are in " + *folder + ": sh " + *folder + "/run.sh runs it alone"
+                   : "its inputs are not kept: " + folder.status().message();
+  }
   return Status(status.code(), status.id(), status.message())
       .withHelp(status.help().empty() ? where : status.help() + "; " + where)
       .withContext(status.context());

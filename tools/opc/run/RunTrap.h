@@ -39,8 +39,8 @@ public:
   Status after(const ObservedTask &task, int64_t step, TaskData &data) override;
 
   bool fired() const { return fired_.has_value(); }
-  /// What a run leaves that failed with `status`: the op that fired as a case of its own, and where it is, in the help.
-  /// Without such an op, or in a graph that is a case already, `status` as it is.
+  /// What a run leaves that failed with `status`: the op that fired as a case of its own, and where it is, in the help;
+  /// of a graph that is such a case already the help says that. Without such an op `status` as it is.
   Status withCase(Session &session, const Status &status) const;
 
 private:
