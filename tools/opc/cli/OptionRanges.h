@@ -35,7 +35,7 @@ inline constexpr NumberRange kWeightDecay{"weight_decay", 0, std::numeric_limits
 inline constexpr NumberRange kClipNorm{"clip_norm", 0, std::numeric_limits<double>::infinity(), kReal, true};
 inline constexpr NumberRange kLossScale{"loss_scale", 0, 1e300, kReal, true};
 inline constexpr NumberRange kWarmup{"warmup", 1, kMany, true, false, "number of steps"};
-inline constexpr NumberRange kWarmupFactor{"warmup_from", 0, 1e300, kReal};
+inline constexpr NumberRange kWarmupFactor{"warmup_from", 0, 1, kReal};
 
 inline constexpr std::array kAll = {&kThreads,    &kRanks,    &kCount,       &kOrder,       &kMicroBatches,
                                     &kAccumulate, &kSegments, &kRate,        &kWeightDecay, &kClipNorm,

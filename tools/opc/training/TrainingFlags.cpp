@@ -66,6 +66,13 @@ std::optional<AttrValue> attrFromText(AttrType type, const std::string &text) {
   }
 }
 
+/// A colon announces what follows.
+Status checkColon(const std::string &flag, const std::string &text) {
+  if (text.empty() || text.back() != ':') return Status::ok();
+  return usageError(flag + " " + text + ": nothing is behind the colon",
+                    "KEY=VALUE,... follows it, or leave the colon out");
+}
+
 /// "KEY=VALUE,..." as attributes of an op.
 Status readAttrs(const user_op::OpDef &op, const std::string &text, const std::string &flag,
                  std::map<std::string, AttrValue> *attrs) {
@@ -126,7 +133,8 @@ std::optional<LossScale> readLossScale(const std::string &text) {
 std::optional<TrainingFlags::Warmup> TrainingFlags::readWarmup(const std::string &text) {
   const auto [steps, factor] = splitSpec(text);
   const auto n = parseInteger<int64_t>(steps);
-  const auto from = factor.empty() ? std::optional<double>(0) : parseReal(factor);
+  const bool isBare = text.find(':') == std::string::npos;
+  const auto from = isBare ? std::optional<double>(0) : parseReal(factor);
   if (!n || !ranges::kWarmup.has(static_cast<double>(*n)) || !from || !ranges::kWarmupFactor.has(*from))
     return std::nullopt;
   return Warmup{*n, *from};
@@ -169,7 +177,7 @@ std::vector<Option> TrainingFlags::options() {
        &schedule_},
       Option{"--warmup", 0, "N[:FACTOR]", "rise linearly from FACTOR (default 0) times the rate over N steps",
              into(&warmup_, readWarmup)}
-          .taking("a number of steps from 1, and a factor from 0 behind a colon"),
+          .taking("a number of steps from 1, and a factor from 0 to 1 behind a colon"),
       within({"--weight-decay", 0, "X", "decay the weights (adamw, lamb, lars: decoupled; else an L2 term)",
               &weightDecay_},
              ranges::kWeightDecay),
@@ -203,6 +211,8 @@ Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &regi
       if (isGiven) return usageError(std::string(name) + " is for training graphs", "add --optimizer NAME");
     return std::optional<TrainingConfig>();
   }
+  OPC_RETURN_IF_ERROR(checkColon("--optimizer", optimizer_));
+  OPC_RETURN_IF_ERROR(checkColon("--schedule", schedule_));
   const auto [name, keys] = splitSpec(optimizer_);
   const auto *optimizer = std::find_if(std::begin(kOptimizers), std::end(kOptimizers),
                                        [&name = name](const Optimizer &o) { return name == o.name; });
