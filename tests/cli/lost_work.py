@@ -110,6 +110,14 @@ class LostWork(Scratch):
         self.assertNotIn("what is learnt is gone", done.stderr)
         with open(self.at("m.jsonl"), encoding="utf-8") as f:
             self.assertEqual([json.loads(line)["gap"] for line in f], [0, -1, -2])
+        # -q leaves what a run does in vain, and the log has it.
+        done = subprocess.run([*run, "-q", "--log", self.at("run.log")], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("trains nothing", done.stderr)
+        with open(self.at("run.log"), encoding="utf-8") as f:
+            log = f.read()
+        self.assertRegex(log, r"\] warning: .*forward\.pbtxt trains nothing")
+        self.assertRegex(log, r"\] help: make the training graph first: opc grad")
         plan = self.at("f.plan")
         subprocess.run([OPC, "compile", forward, "--shape", "v=1", "-o", plan], check=True, capture_output=True, timeout=60)
         done = subprocess.run([OPC, "run", plan, *run[3:5], "--save", self.at("f.safetensors")], capture_output=True, text=True, timeout=60)

@@ -162,6 +162,12 @@ void Invocation::note(const std::string &text) {
   if (!flags_.quiet) terminal_->err(text + "\n");
 }
 
+void Invocation::warn(const std::string &text, const std::string &help) {
+  const std::string lines = "warning: " + text + (help.empty() ? "" : "\nhelp: " + help);
+  logText(lines);
+  terminal_->err(lines + "\n");
+}
+
 /// Columns of an excerpt: a terminal's, or as many as a pipe or a file gets before a line is cut.
 static int excerptWidth() {
   constexpr int kMostColumns = 500;

@@ -72,6 +72,8 @@ public:
 
   /// A line on standard error, unless -q.
   void note(const std::string &text);
+  /// "warning: ..." of what a run would lose or does in vain, on standard error, with -q, too.
+  void warn(const std::string &text, const std::string &help = "");
   /// Reports an error and gives the exit code. The findings of a compilation are text on standard error, and with
   /// --json a document on standard output as well.
   int fail(const Failure &failure);

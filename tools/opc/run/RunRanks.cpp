@@ -4,6 +4,7 @@
 
 #include "DiagnosticText.h"
 #include "Launcher.h"
+#include "Log.h"
 #include "MpiModule.h"
 #include "NumberText.h"
 #include "OptionRanges.h"
@@ -231,7 +232,10 @@ int RankJob::finish(Invocation &invocation, int code) {
     bool isNew = isFirst() && r > 0;
     for (size_t other = 0; other < r; ++other)
       isNew &= !all[other].code || std::strncmp(all[other].error, all[r].error, sizeof mine.error) != 0;
-    if (isNew) invocation.terminal().err("rank " + std::to_string(r) + ": " + all[r].error);
+    if (!isNew) continue;
+    const std::string text = "rank " + std::to_string(r) + ": " + all[r].error;
+    invocation.terminal().err(text);
+    logText(text);
   }
   (void)invocation.terminal().flush();
   communicator_.reset();

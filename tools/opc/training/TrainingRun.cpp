@@ -69,7 +69,7 @@ Status checkLearns(RunContext &c, const std::string &graph, bool isPlan) {
                                : "make the training graph first: opc grad " + graph +
                                      " --loss LOSS --optimizer adam --lr 0.001 -o step.pbtxt, then run step.pbtxt";
   if (!c.options.training.save.empty()) return usageError(message, help);
-  if (c.options.ranks.isFirst()) c.invocation.terminal().err("warning: " + message + "\nhelp: " + help + "\n");
+  if (c.options.ranks.isFirst()) c.invocation.warn(message, help);
   return Status::ok();
 }
 
@@ -96,7 +96,7 @@ Outcome<PlannedRun> planTraining(RunContext &c, bool *learns, std::optional<std:
   if (const std::string states = statesOfKernels(plan, *planned.registry);
       !states.empty() && (isContinued || !o.training.save.empty())) {
     if (isContinued)
-      c.invocation.terminal().err("warning: " + states + "\n");
+      c.invocation.warn(states);
     else
       c.invocation.note("note: " + states);
   }
@@ -230,7 +230,7 @@ private:
   /// What goes wrong without ending the run; -q does not silence it.
   void warn(const std::string &text) {
     if (progress_) progress_->clear();
-    c_.invocation.terminal().err("warning: " + text + "\n");
+    c_.invocation.warn(text);
   }
 
   Status resume() {
