@@ -259,10 +259,8 @@ private:
     if (!graph_.explains()) return graph_.error(i, "OPC0201", "unknown op type '" + type + "'");
     std::string help = suggestOps(graph_.registry, type);
     if (!help.empty()) help += help.back() == '?' ? " " : "; ";
-    help += "loaded plugins: ";
-    if (graph_.registry.plugins().empty()) help += "none (--plugin LIB loads one)";
-    for (const auto &p : graph_.registry.plugins()) help += p.path + " ";
-    graph_.error(i, "OPC0201", "unknown op type '" + type + "'", help + hintOfNamespace(type));
+    help += loadedText(graph_.registry.plugins()) + hintOfNamespace(type);
+    graph_.error(i, "OPC0201", "unknown op type '" + type + "'", help);
   }
 
   GraphNodes &graph_;

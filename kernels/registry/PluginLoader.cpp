@@ -43,6 +43,16 @@ Status notOpened(const std::string &path) {
 
 } // namespace
 
+std::string loadedText(const std::vector<PluginInfo> &plugins) {
+  std::string libraries, others;
+  for (const PluginInfo &p : plugins) {
+    std::string &to = p.source.empty() ? libraries : others;
+    to += (to.empty() ? "" : ", ") + (p.source.empty() ? p.path : p.source);
+  }
+  if (libraries.empty()) libraries = "none (--plugin LIB loads one)";
+  return "loaded plugins: " + libraries + (others.empty() ? "" : "; operators in Python: " + others);
+}
+
 Result<LoadedPlugin> openPlugin(const std::string &path) {
   if (const auto opener = pluginOpener(path)) return opener->open(path);
   dlerror();

@@ -104,12 +104,8 @@ private:
   Status unknownOp(const std::string &type) {
     std::string help = joined(registry_.nearest(type), "' or '");
     if (!help.empty()) help = "did you mean '" + help + "'? ";
-    const std::string plugins = joined(registry_.plugins(), ", ", [](const PluginInfo &p) { return p.path; });
     const std::string overriding = libraryOfOverriding(registry_, type);
-    if (!overriding.empty())
-      help += overriding;
-    else
-      help += plugins.empty() ? "no plugins are loaded; --plugin LIB loads one" : "loaded plugins: " + plugins;
+    help += overriding.empty() ? loadedText(registry_.plugins()) : overriding;
     return Status(StatusCode::kInvalidGraph, "OPC0201", "unknown op type " + quoted(type))
         .withHelp(help + hintOfNamespace(type));
   }

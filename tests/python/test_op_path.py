@@ -134,6 +134,22 @@ class OpPath(ScratchTest):
             self.assertIn("OPC0201", done.stderr)
             self.assertIn("--op-path DIR", done.stderr)
 
+    def test_what_is_loaded_is_called_what_it_is(self):
+        """A manifest and a folder are no plugins."""
+        self.write("u.pbtxt", GRAPH % ("leaky_relu_of_others", ALPHA))
+        self.manifest()
+        os.rename(self.path("g.ops.pbtxt"), self.path("u.ops.pbtxt"))
+        for flags, source in ((("--op-path", "ops"), "u.ops.pbtxt"), ((), "u.ops.pbtxt")):
+            done = self.opc("show", "u.pbtxt", "-v", *flags)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(f"loaded plugins: none (--plugin LIB loads one); operators in Python: {source}; if it is", done.stderr)
+            self.assertRegex(done.stderr, rf"\] operators in Python of {source}: \d+ ops, \d+ kernels\n")
+        os.remove(self.path("u.ops.pbtxt"))
+        done = self.opc("show", "u.pbtxt", "-v", "--op-path", "ops")
+        self.assertIn("operators in Python: ops", done.stderr)
+        self.assertRegex(done.stderr, r"\] operators in Python of ops: ")
+        self.assertNotIn("plugin python:", done.stderr)
+
     def test_a_folder_that_is_not_there(self):
         """With a manifest nothing would look for it, and the run would say that the code is missing."""
         self.manifest()

@@ -43,3 +43,13 @@ TEST_CASE("spellings of other frameworks lead to the op", "[spelling]") {
   CHECK(suggestOps(registry(), "frobnicate_the_tensor").empty());
   CHECK(suggestOps(registry(), std::string(1 << 20, 'x')).empty());
 }
+
+TEST_CASE("what is loaded is named by kind, without a blank at the end", "[registry]") {
+  PluginInfo library, manifest;
+  library.path = "libmine.so";
+  manifest.path = "python:ops", manifest.source = "ops";
+  CHECK(loadedText({}) == "loaded plugins: none (--plugin LIB loads one)");
+  CHECK(loadedText({library, library}) == "loaded plugins: libmine.so, libmine.so");
+  CHECK(loadedText({manifest}) == "loaded plugins: none (--plugin LIB loads one); operators in Python: ops");
+  CHECK(loadedText({manifest, library}) == "loaded plugins: libmine.so; operators in Python: ops");
+}

@@ -212,6 +212,7 @@ Result<LoadedPlugin> openManifest(const std::string &path) {
   LoadedPlugin plugin;
   plugin.info.path = path;
   plugin.info.apiVersion = OPC_SDK_API_VERSION;
+  plugin.info.source = path;
   OPC_ASSIGN_OR_RETURN(plugin.registrations, manifestOps(text, path));
   return plugin;
 }
@@ -223,6 +224,7 @@ Result<LoadedPlugin> openFolder(const std::string &path) {
   LoadedPlugin plugin;
   plugin.info.path = path;
   plugin.info.apiVersion = OPC_SDK_API_VERSION;
+  plugin.info.source = folder;
   OPC_ASSIGN_OR_RETURN(plugin.registrations, manifestOps(text, folder));
   return plugin;
 }

@@ -137,8 +137,8 @@ Result<Registry> loadRegistry(const std::vector<std::string> &plugins) {
     OPC_ASSIGN_OR_RETURN(PluginInfo info, registry.loadPlugin(path));
     if (const auto names = overriddenBy(registry, info.path); !names.empty())
       logNote(info.path + " overrides the built-in " + (names.size() == 1 ? "op " : "ops ") + joined(names, ", "));
-    logInfo("plugin " + path + ": " + std::to_string(info.ops.size()) + " ops, " + std::to_string(info.kernels.size()) +
-            " kernels");
+    logInfo((info.source.empty() ? "plugin " + path : "operators in Python of " + info.source) + ": " +
+            std::to_string(info.ops.size()) + " ops, " + std::to_string(info.kernels.size()) + " kernels");
   }
   registry.freeze();
   logDebug("registry: " + std::to_string(registry.ops().size()) + " ops");

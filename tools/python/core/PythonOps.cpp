@@ -36,6 +36,7 @@ Result<LoadedPlugin> openProcessOp(const std::string &plugin) {
   LoadedPlugin loaded;
   loaded.info.path = plugin;
   loaded.info.apiVersion = OPC_SDK_API_VERSION;
+  loaded.info.source = plugin.substr(kPrefix.size());
   OPC_ASSIGN_OR_RETURN(loaded.registrations, manifestOps(texts().byPlugin[plugin], plugin));
   return loaded;
 }
