@@ -59,7 +59,9 @@ std::vector<Option> TrainingOptions::options() {
       count("--steps", "how many steps to make, in place of --epochs", &steps),
       {"--metrics", 0, "FILE", "write the outputs of one element of every step as a line of JSON", &metrics},
       count("--metrics-every", "a line every N steps only", &metricsEvery),
-      {"--save", 0, "FILE", "write all variables as a checkpoint (safetensors) at the end", &save},
+      {"--save", 0, "FILE",
+       "write every variable, the optimizer's state and the step as a checkpoint (safetensors) when the run ends, also by Ctrl-C",
+       &save},
       count("--save-every", "and every N steps", &saveEvery),
       count("--keep", "beside FILE, keep the last N checkpoints under the numbers of their steps", &keep),
       Option{
