@@ -7,6 +7,8 @@
 #include "Locations.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <set>
 
 using namespace mlir;
@@ -114,19 +116,41 @@ private:
     return success();
   }
 
+  /// The samples that show why: the smallest sizes, where a line from there to the largest misses most, the largest.
+  std::vector<size_t> tellingSamples(Value v, size_t axis) {
+    const auto &dims = dims_[v];
+    const auto total = [&](size_t k) {
+      return static_cast<double>(std::accumulate(samples_[k].begin(), samples_[k].end(), int64_t{0}));
+    };
+    const auto at = [&](size_t k) { return axis < dims[k].size() ? static_cast<double>(dims[k][axis]) : -1; };
+    size_t low = 0, middle = 0; // the largest sizes are the first
+    for (size_t k = 1; k < dims.size(); ++k)
+      if (total(k) < total(low)) low = k;
+    const double slope = low ? (at(0) - at(low)) / (total(0) - total(low)) : 0;
+    double most = 0;
+    for (size_t k = 1; k < dims.size(); ++k)
+      if (const double missed = std::abs(at(k) - at(low) - slope * (total(k) - total(low))); missed > most)
+        most = missed, middle = k;
+    std::vector<size_t> samples = {low, middle, 0};
+    samples.erase(std::unique(samples.begin(), samples.end()), samples.end());
+    return samples;
+  }
+
   LogicalResult noExpression(Operation *op, Value v, size_t axis) {
     const auto &dims = dims_[v];
     std::string seen;
-    for (size_t k : {size_t{0}, dims.size() / 2, dims.size() - 1})
-      seen += (seen.empty() ? "" : ", ") +
+    for (const size_t k : tellingSamples(v, axis))
+      seen += (seen.empty() ? ""
+               : k          ? ", "
+                            : " and ") +
               (axis < dims[k].size() ? std::to_string(dims[k][axis]) : std::string("none")) + " where " +
               sizesText(request_.sizes, samples_[k]);
     emitFinding(
         op->getLoc(), "OPC0220",
         "dimension " + std::to_string(axis) + " of " + ir::tensorName(v) +
-            " does not grow with the sizes as a plan can say: " + seen,
-        "a plan has products of quotients of sums, none of which shrinks as a size grows; compile the graph for "
-        "one size, or for a smaller range");
+            " does not grow with the sizes as a plan can say: it is " + seen,
+        "a plan has products of quotients of sums of the sizes: not the smaller of a size and a number, nor what "
+        "shrinks as a size grows; compile the graph for one size, or for a smaller range");
     return failure();
   }
 

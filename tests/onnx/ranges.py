@@ -221,6 +221,16 @@ class Ranges(Case):
                    [m.value("x", ("n", "k"))], initializers=[m.tensor("one", np.array([1]))])
         self.refused(["error[OPC0220]", 'node 2 "more"', "several sizes of its shape"], "x=n:1..8,k:1..9")
 
+    def test_more_elements_than_there_may_be(self):
+        """TopK of 5 is as long as its axis where that has fewer: the message shows the sizes at which this turns."""
+        self.model([m.node("TopK", ["x", "k"], ["v", "i"], axis=0)], [m.value("x", ("n",))], ("v", m.value("i", None, 7)), initializers=[m.tensor("k", np.array([5]))])
+        self.refused(["error[OPC0220]: dimension 0 of ", "it is 1 where n = 1, 5 where n = 5 and 5 where n = 64\n", "not the smaller of a size and a number"], "x=n:1..64")
+        self.plan("x=n:5..64")
+        x = np.random.default_rng(3).permutation(40).astype(F32)
+        values, places = self.run_plan({"x": x}, ("v", "i"))
+        np.testing.assert_array_equal(values, np.sort(x)[:-6:-1])
+        np.testing.assert_array_equal(places, np.argsort(x)[:-6:-1])
+
     def test_a_shape_of_one_batch(self):
         """Exported for one batch: it fits no other."""
         self.model([m.node("Reshape", ["x", "to"], ["y"], "fixed")], [m.value("x", (3, 4))], initializers=[m.tensor("to", np.array([3, 2, 2]))])
