@@ -166,6 +166,11 @@ std::string tensorsText(const GraphFacts &info, const OpenSizes &open, size_t wi
   return textTable(rows, width);
 }
 
+Status noSizes() {
+  return usageError("--sbp and --stage are for known sizes, and inputs leave dimensions open",
+                    "--shape NAME=DIMS closes them");
+}
+
 class ShowCommand final : public Command {
 public:
   CommandSpec spec() override {
@@ -227,6 +232,8 @@ public:
     OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry(input.path));
     if (input.isPlan && !until_.empty()) return usageError("--until needs the graph, and " + input.name + " is a plan");
     OPC_ASSIGN_OR_RETURN(options, modelFlags_.applied(input, std::move(options)));
+    if (input.isPlan && options.mesh && !states)
+      return usageError("--mesh has no effect on a plan: it is for what it was compiled for");
     if (input.isPlan) return showPlan(invocation, input, registry, !options.shapes.empty());
     if (input.isIr && (!options.shapes.empty() || !until_.empty()))
       return usageError("--shape and --until are for a graph, and " + input.name + " is IR",
@@ -253,10 +260,13 @@ public:
                         : isDrawing()                          ? Phase::kGrad
                                                                : Phase::kShape);
     if (!ok) return failureOf(pipeline);
+    GraphFacts facts = all ? std::move(*all) : factsWithConstants(pipeline);
+    // What --sbp and --stage name is there or not, whatever part is shown.
+    if (mesh_.namesTensors() && open) return noSizes();
+    if (mesh_.namesTensors() && !pipeline.run(Phase::kSbp)) return failureOf(pipeline);
     invocation.watch().lap("compile");
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (open) invocation.note("note: inputs leave dimensions open; --shape NAME=DIMS closes them");
-    GraphFacts facts = all ? std::move(*all) : factsWithConstants(pipeline);
     if (as_ == "html" && !op_ && !around_ && !paths_) {
       const bool isWhole = shapes_.empty() && until_.empty() && input.path != "-" && !input.isIr;
       std::string plan;

@@ -82,7 +82,9 @@ Outcome<FactsInput> compiledFacts(Invocation &invocation, GraphInput input, cons
   result.facts = factsWithConstants(pipeline, /*costs=*/true);
   digestValues(pipeline, &result.facts);
   if (!pipeline.run(Phase::kMemory)) {
-    if (pipeline.errorClass() == StatusCode::kInternal) return failureOf(pipeline);
+    // What was asked for is wrong whatever the graph is; the rest says why there is no plan.
+    const StatusCode worst = pipeline.errorClass();
+    if (worst == StatusCode::kInternal || worst == StatusCode::kUsage) return failureOf(pipeline);
     result.undecided = firstError(pipeline);
     return result;
   }

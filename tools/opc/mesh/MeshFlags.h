@@ -17,6 +17,8 @@ namespace opc::cli {
 class MeshFlags {
 public:
   std::vector<Option> options();
+  /// Whether --sbp or --stage name something of the graph.
+  bool namesTensors() const { return !pins_.empty() || !stages_.empty(); }
   /// Nothing without --mesh (unless `defaultDims` says what it is by default); then the other flags are usage errors.
   bool hasCluster() const { return !cluster_.empty(); }
   const std::string &clusterFile() const { return cluster_; }
