@@ -430,6 +430,29 @@ class Models(Case):
         for have, want in zip(got, (a, b, X)):
             np.testing.assert_array_equal(have, want)
 
+    def test_sequences_without_elements_or_types(self):
+        """What is wrong with a sequence is one sentence, and how elements are given is said."""
+        floats, untyped, strings = m.field(1, m.field(1, 1)), m.field(1, b""), m.field(1, m.field(1, 8))
+        help = "--shape NAME.0=DIMS, NAME.1=DIMS"
+        at, join = m.node("SequenceAt", ["s", "k"], ["y"]), m.node("ConcatFromSequence", ["s"], ["y"], axis=0)
+        for node, element, shapes, code, words in (
+                (at, untyped, (), 3, ("error[OPC0321]: input 's' is a sequence of tensors without an element type\n",)),
+                (at, strings, (), 4, ("error[OPC0422]: input 's' is a sequence of tensors of ONNX's element type 8 (strings), which opc does not have\n",)),
+                (at, b"", (), 4, ("error[OPC0422]: input 's' is a sequence of what is no tensor, and opc has those of tensors alone\n",)),
+                (at, floats, (), 3, ("input 1 ('k') is place 1 of a sequence that has 0 elements\n", help)),
+                (at, floats, ("s.0=2,3",), 3, ("input 1 ('k') is place 1 of a sequence that has 1 element\n",)),
+                (join, floats, (), 3, ("input 0 ('s') is an empty sequence\n", help))):
+            declared = m.field(1, "s") + m.field(2, m.field(4, m.field(1, element)))
+            path = self.file("model.onnx", m.model(m.graph([node], [declared], [m.value("y")], [m.tensor("k", np.array(1))])))
+            done = self.opc("show", path, *[word for s in shapes for word in ("--shape", s)])
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertEqual(done.stderr.count("error["), 1, done.stderr)
+            for word in words:
+                self.assertIn(word, done.stderr)
+        shown = self.opc("show", path, "--shape", "s.0=2,3", "--shape", "s.1=4,3", "--json")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertEqual([(t["name"], t["shape"]) for t in json.loads(shown.stdout)["inputs"]], [("s.0", [2, 3]), ("s.1", [4, 3])])
+
     def test_unsorted_and_nameless_nodes(self):
         nodes = [m.node("Neg", ["b"], ["y"]), m.node("Neg", ["a"], ["b"]), m.node("Relu", ["x"], ["a"])]
         y = self.runs(m.model(m.graph(nodes, [m.value("x", (2, 3))], [m.value("y")])), {"x": X})[0]

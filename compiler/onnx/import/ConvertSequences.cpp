@@ -18,13 +18,23 @@ std::vector<Term> elements(const Conversion &c, size_t input) {
   return t->list;
 }
 
+/// A sequence that the model is given is empty where nobody says what is in it.
+constexpr const char *kGiveElements =
+    "elements of a sequence that is an input of the model are given by their places: --shape NAME.0=DIMS, NAME.1=DIMS";
+
+[[noreturn]] void isEmpty(const Conversion &c, size_t input) {
+  c.invalid(c.inputText(input) + " is an empty sequence", kGiveElements);
+}
+
 /// A position within a sequence of `size`, from the end where it is negative.
 int64_t position(const Conversion &c, size_t input, size_t size, bool mayBeEnd) {
-  int64_t at = c.knownInt(input);
+  const int64_t given = c.knownInt(input);
   const auto count = static_cast<int64_t>(size);
-  if (at < 0) at += count;
+  const int64_t at = given < 0 ? given + count : given;
   if (at < 0 || at >= count + mayBeEnd)
-    c.invalid("position " + std::to_string(at) + " of a sequence of " + std::to_string(count));
+    c.invalid(c.inputText(input) + " is place " + std::to_string(given) + " of a sequence that has " +
+                  std::to_string(count) + (count == 1 ? " element" : " elements"),
+              count == 0 ? kGiveElements : "");
   return at;
 }
 
@@ -37,7 +47,7 @@ void convertInsert(Conversion &c) {
 
 void convertErase(Conversion &c) {
   auto list = elements(c, 0);
-  if (list.empty()) c.invalid("the sequence is empty");
+  if (list.empty()) isEmpty(c, 0);
   list.erase(list.begin() + (c.has(1) ? position(c, 1, list.size(), false) : static_cast<int64_t>(list.size()) - 1));
   c.out(listOf(std::move(list)));
 }
@@ -86,7 +96,7 @@ void convertSplitTo(Conversion &c) {
 
 void convertConcatFrom(Conversion &c) {
   auto list = elements(c, 0);
-  if (list.empty()) c.invalid("the sequence is empty");
+  if (list.empty()) isEmpty(c, 0);
   const bool isNew = c.flag("new_axis", false);
   const int64_t axis = c.axisOf(c.required("axis"), list[0]->rank() + isNew);
   if (isNew)

@@ -66,12 +66,16 @@ bool ModelInputs::bindSizes(NamedSizes *found) {
   return true;
 }
 
-std::optional<DataType> ModelInputs::typeOf(const std::string &name, const Type::TensorType &type) {
+/// `what`: "input 'x' is a tensor".
+std::optional<DataType> ModelInputs::typeOf(const std::string &what, const Type::TensorType &type) {
   for (DataType known : dataTypes<types::All>())
     if (elementType(known).onnx == type.elem_type() && type.elem_type() != 0) return known;
-  refuse(type.elem_type() == 0 ? "OPC0321" : "OPC0422",
-         "input '" + shown(name) + "' has ONNX's element type " + std::to_string(type.elem_type()) +
-             (type.elem_type() == 8 ? " (strings)" : "") + ", which is none of opc's");
+  if (type.elem_type() == 0)
+    refuse("OPC0321", what + " without an element type",
+           "save the model again with the types of its inputs: onnx.helper.make_tensor_value_info(name, type, shape)");
+  else
+    refuse("OPC0422", what + " of ONNX's element type " + std::to_string(type.elem_type()) +
+                          (type.elem_type() == 8 ? " (strings)" : "") + ", which opc does not have");
   return std::nullopt;
 }
 
@@ -88,26 +92,32 @@ bool ModelInputs::bindElements(const Value &v) {
   const bool isList = inner.has_sequence_type();
   const Type &element = isList ? inner.sequence_type().elem_type() : inner;
   if (!element.has_tensor_type()) {
-    return refuse("OPC0422", "input '" + shown(v.name()) + "' is a sequence or optional of what is no tensor");
+    return refuse("OPC0422", "input '" + shown(v.name()) + "' is " + (isList ? "a sequence" : "an optional") +
+                                 " of what is no tensor, and opc has those of tensors alone");
   }
-  const std::optional<DataType> type = typeOf(v.name(), element.tensor_type());
+  const std::optional<DataType> type =
+      typeOf("input '" + shown(v.name()) + "' is " + (isList ? "a sequence of tensors" : "an optional tensor"),
+             element.tensor_type());
   if (!type) return false;
   for (size_t k = 0; isList || k == 0; ++k) {
     const std::string name = v.name() + (isList ? "." + std::to_string(k) : "");
     const std::vector<int64_t> *shape = elementShape(name);
     if (!shape) break;
     const user_op::TensorDesc desc{Shape(*shape), *type};
-    if (shape->size() > static_cast<size_t>(kMaxRank) || !tensorBytes(desc) || !descs_.emplace(name, desc).second) {
-      return refuse("OPC0321",
-                    "input '" + shown(name) + "': " + desc.toString() + " is no tensor, or its name is taken");
-    }
+    if (shape->size() > static_cast<size_t>(kMaxRank))
+      return refuse("OPC0321", "input '" + shown(name) + "' has " + std::to_string(shape->size()) + " dimensions");
+    if (auto bytes = tensorBytes(desc); !bytes)
+      return refuse("OPC0321", "input '" + shown(name) + "': " + bytes.status().message());
+    if (!descs_.emplace(name, desc).second)
+      return refuse("OPC0321", "two inputs are called '" + shown(name) + "'" +
+                                   (isList ? ", one of them an element of '" + shown(v.name()) + "'" : ""));
   }
   return true;
 }
 
 bool ModelInputs::bindTensor(const Value &v, const NamedSizes &sizes) {
   const auto &type = v.type().tensor_type();
-  const std::optional<DataType> known = typeOf(v.name(), type);
+  const std::optional<DataType> known = typeOf("input '" + shown(v.name()) + "' is a tensor", type);
   if (!known) return false;
   const DataType dtype = *known;
   DimVector dims;

@@ -39,7 +39,7 @@ private:
   bool bindTensor(const Value &v, const NamedSizes &sizes);
   bool bindElements(const Value &v);
   bool checkGiven();
-  std::optional<DataType> typeOf(const std::string &name, const Type::TensorType &type);
+  std::optional<DataType> typeOf(const std::string &what, const Type::TensorType &type);
   const std::vector<int64_t> *elementShape(const std::string &name) const;
   bool refuse(const char *code, std::string message, std::string help = "") {
     report_(code, std::move(message), std::move(help));

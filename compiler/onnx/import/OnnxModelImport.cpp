@@ -739,7 +739,9 @@ bool ModelImport::finish(const Scope &scope) {
   if (outputs.empty() && !errors_)
     error("", "OPC0321",
           model_->graph().output_size() ? "all outputs of the model are empty sequences" : "the model has no outputs",
-          "");
+          model_->graph().output_size()
+              ? "elements of a sequence that is an input are given by their places: --shape NAME.0=DIMS, NAME.1=DIMS"
+              : "");
   if (errors_) return false;
   addCounts(&draft_, &outputs);
   return true;
