@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <fnmatch.h>
+#include <map>
 #include <set>
 
 namespace opc::cli {
@@ -107,19 +108,18 @@ std::pair<std::string, std::string> splitSpec(const std::string &text) {
   return {text.substr(0, colon), text.substr(colon + 1)};
 }
 
-/// What the schedule's own rule has against the attributes, before there is a graph to blame.
-Status checkSchedule(const user_op::OpDef &op, const OptimizerGroup &group, const std::string &text) {
-  if (!op.checkAttr) return Status::ok(); // a plugin's
+/// What the op's own rule has against the attributes, before there is a graph to blame. `text`: flag and value.
+Status checkAttrs(const user_op::OpDef &op, std::map<std::string, AttrValue> attrs, const std::string &text) {
+  if (!op.checkAttr) return Status::ok();
   user_op::OpConf conf;
   conf.name = conf.type = op.name;
-  conf.attrs = group.schedule;
-  conf.attrs["learning_rate"] = AttrValue(group.learningRate);
+  conf.attrs = std::move(attrs);
   for (const user_op::AttrDef &attr : op.attrs)
     if (!attr.defaultValue.empty()) conf.attrs.emplace(attr.name, attr.defaultValue);
   const Maybe<void> good = op.checkAttr(user_op::UserOpDefWrapper(op), user_op::UserOpConfWrapper(std::move(conf)));
   if (good.IsOk()) return Status::ok();
-  return usageError("--schedule " + text + ": " + good.status().message(),
-                    "KEY=VALUE behind a colon sets it; opc ops learning_rate_schedule says what each is");
+  return usageError(text + ": " + good.status().message(),
+                    "KEY=VALUE behind a colon sets it; opc ops show " + op.name + " says what each is");
 }
 
 std::optional<LossScale> readLossScale(const std::string &text) {
@@ -218,7 +218,7 @@ Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &regi
                                        [&name = name](const Optimizer &o) { return name == o.name; });
   if (optimizer == std::end(kOptimizers)) {
     const std::vector<std::string> names = namesOf(kOptimizers);
-    return usageError("there is no optimizer '" + name + "'",
+    return usageError("--optimizer takes NAME[:KEY=VALUE,...], and there is no optimizer '" + name + "'",
                       didYouMean(name, names, "there are " + joined(names, ", ")));
   }
   const user_op::OpDef *op = registry.findOp(optimizer->op);
@@ -229,6 +229,7 @@ Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &regi
   group.updateOp = optimizer->op;
   group.decayAttr = optimizer->decay;
   OPC_RETURN_IF_ERROR(readAttrs(*op, keys, "--optimizer", &group.attrs));
+  OPC_RETURN_IF_ERROR(checkAttrs(*op, group.attrs, "--optimizer " + optimizer_));
   if (!rate_) return usageError("--optimizer needs a learning rate", "add --lr 0.001");
   group.learningRate = *rate_;
   if (!noDecay_.empty() && !weightDecay_) return usageError("--no-decay needs --weight-decay", "add --weight-decay X");
@@ -240,7 +241,9 @@ Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &regi
                         didYouMean(type, types, "there are " + joined(types, ", ")));
     if (type != "constant") group.schedule["decay_type"] = AttrValue(type);
     OPC_RETURN_IF_ERROR(readAttrs(*schedule, rest, "--schedule", &group.schedule));
-    OPC_RETURN_IF_ERROR(checkSchedule(*schedule, group, schedule_));
+    auto attrs = group.schedule;
+    attrs["learning_rate"] = AttrValue(group.learningRate);
+    OPC_RETURN_IF_ERROR(checkAttrs(*schedule, std::move(attrs), "--schedule " + schedule_));
   }
   if (warmup_) {
     group.schedule["warmup_type"] = AttrValue(std::string("linear"));
