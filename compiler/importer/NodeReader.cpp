@@ -4,6 +4,7 @@
 
 #include "AttrWire.h"
 #include "ModelNumber.h"
+#include "NearestNames.h"
 #include "OpSuggestions.h"
 #include "PluginOverrides.h"
 #include "TextParts.h"
@@ -72,7 +73,7 @@ public:
     for (const std::string &glob : graph_.options.onCpu)
       if (!placed_.count(glob))
         graph_.error(SourceRange(), "OPC0005", "--place: no op and no type of an op is called '" + glob + "'",
-                     "opc show lists the ops");
+                     didYouMean(glob, namesToPlace(), "opc show GRAPH --what ops lists the ops"));
     // Tags divide a graph that has both: where all say the same, the command says where it runs.
     if (graph_.options.isForGpu && isForBoth_[0] && isForBoth_[1])
       for (Node &node : graph_.nodes) node.isOnCpu |= node.conf->has_user_conf() && isCpuTag(tagOf(*node.conf));
@@ -84,6 +85,15 @@ public:
   }
 
 private:
+  std::vector<std::string> namesToPlace() const {
+    std::set<std::string> names;
+    for (const Node &node : graph_.nodes) {
+      if (node.conf->has_user_conf()) names.insert({node.conf->name(), node.conf->user_conf().op_type_name()});
+      if (names.size() > 20000) break;
+    }
+    return {names.begin(), names.end()};
+  }
+
   /// Whether --place has put the op on the CPU.
   bool isPlaced(const OperatorConf &conf) {
     bool is = false;

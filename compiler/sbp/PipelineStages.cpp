@@ -6,6 +6,7 @@
 #include "GraphStates.h"
 #include "Locations.h"
 #include "MutableInputs.h"
+#include "NearestNames.h"
 #include "UserOpBuilder.h"
 
 #include <llvm/ADT/StringExtras.h>
@@ -42,10 +43,14 @@ public:
     for (Operation &op : block)
       if (ir::isTask(&op)) place_[&op] = ofTask(&op, &named);
     for (size_t s = 0; s < named.size(); ++s)
-      if (!named[s])
+      if (!named[s]) {
+        std::vector<std::string> names;
+        for (Operation &op : block)
+          if (ir::isTask(&op) && names.size() < 20000) names.push_back(ir::opName(&op));
         return emitRequestFinding(module_.getLoc(), "OPC0313",
                                   "--stage '" + llvm::join(request_.stages[s].ops, ",") + "' names no op of the graph",
-                                  "opc show GRAPH --what ops lists them");
+                                  didYouMean(request_.stages[s].ops[0], names, "opc show GRAPH --what ops lists them"));
+      }
     Builder b(module_.getContext());
     for (Operation &op : block) {
       const uint32_t p = isa<ir::OutputOp>(op) ? place_.lookup(op.getOperand(0).getDefiningOp())

@@ -147,7 +147,7 @@ class Place(Folder):
 
     def test_bad(self):
         self.write("net.pbtxt", CHAIN)
-        for text, words, code in [("first=gpu", "single ops go to the cpu alone, not to 'gpu'", 4), ("first=sim:1", "--device sim:1 runs the graph there", 4), ("first=gpux", "unknown device 'gpux'", 2), ("first=tpu", "unknown device 'tpu'", 2), ("frist=cpu", "'frist'", 2), ("first", "GLOB=DEVICE", 2)]:
+        for text, words, code in [("first=gpu", "single ops go to the cpu alone, not to 'gpu'", 4), ("first=sim:1", "--device sim:1 runs the graph there", 4), ("first=gpux", "unknown device 'gpux'", 2), ("first=tpu", "unknown device 'tpu'", 2), ("frist=cpu", "'frist'\nhelp: did you mean first?", 2), ("first", "GLOB=DEVICE", 2)]:
             self.assertIn(words, self.opc("compile", "net.pbtxt", "--place", text, "-o", "o.plan", code=code).stderr)
 
 
