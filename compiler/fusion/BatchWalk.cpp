@@ -165,7 +165,10 @@ private:
 
 } // namespace
 
-bool isSameInAllParts(Value v) { return isa_and_nonnull<ir::VariableOp, ir::ConstantOp>(v.getDefiningOp()); }
+bool isSameInAllParts(Value v) {
+  Operation *maker = v.getDefiningOp();
+  return maker && (isa<ir::VariableOp, ir::ConstantOp>(maker) || maker->hasAttr(ir::kPreparedAttr));
+}
 
 std::vector<BatchWalk> findWalks(Block &block) {
   std::vector<BatchWalk> walks;
@@ -179,7 +182,7 @@ std::vector<BatchWalk> findWalks(Block &block) {
     run.clear();
   };
   for (Operation &o : block) {
-    if (!ir::isTask(&o)) continue;
+    if (!ir::isTask(&o) || o.hasAttr(ir::kPreparedAttr)) continue; // of no step
     auto op = dyn_cast<ir::UserOp>(&o);
     const int64_t here = op ? samplesOf(op) : 0;
     if (here != samples) close();

@@ -7,6 +7,7 @@
 #include "Passes.h"
 #include "PrepareOps.h"
 #include "Regions.h"
+#include "WidenHalf.h"
 
 using namespace mlir;
 
@@ -22,6 +23,7 @@ bool trains(ModuleOp module) {
   return found;
 }
 
+#define GEN_PASS_DEF_WIDENHALF
 #define GEN_PASS_DEF_FUSECONVOLUTIONS
 #define GEN_PASS_DEF_FUSEATTENTION
 #define GEN_PASS_DEF_KEEPCHANNELSLAST
@@ -30,6 +32,10 @@ bool trains(ModuleOp module) {
 #include "Passes.h.inc"
 
 namespace {
+
+struct WidenHalfPass : impl::WidenHalfBase<WidenHalfPass> {
+  void runOnOperation() override { widenHalf(getOperation(), registryOf(&getContext())); }
+};
 
 struct FuseConvolutionsPass : impl::FuseConvolutionsBase<FuseConvolutionsPass> {
   void runOnOperation() override {

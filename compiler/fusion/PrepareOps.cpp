@@ -68,9 +68,8 @@ private:
   bool isOfUse(Operation *op) {
     const bool reaches = llvm::any_of(op->getUsers(), [&](Operation *reader) {
       if (!ir::isTask(reader)) return false;
-      return useful_.contains(reader) || !llvm::all_of(reader->getResults(), [&](Value v) {
-        return constants_.contains(v);
-      });
+      return useful_.contains(reader) ||
+             !llvm::all_of(reader->getResults(), [&](Value v) { return constants_.contains(v); });
     });
     if (reaches) useful_.insert(op);
     return reaches && !views_.contains(op);

@@ -200,6 +200,15 @@ def SplitRanks : MeshPass<"opc-split-ranks"> {
   }];
 }
 
+def WidenHalf : GraphPass<"opc-widen-half"> {
+  let summary = "Ops whose kernels compute f16 and bf16 in f32 get tensors of f32, with casts around them";
+  let description = [{
+    What such a kernel does with its tensors, it makes copies in f32 and rounds its results, stands in the graph then: with
+    the same bits, in memory that is planned, in loops with the ops around, and for weights once. Does nothing to a
+    graph that trains.
+  }];
+}
+
 def FuseConvolutions : GraphPass<"opc-fuse-convolutions"> {
   let summary = "conv2d and what follows it become fused_conv2d, products of integers fused_integer ops";
   let description = [{

@@ -59,14 +59,15 @@ void populatePhase(Phase phase, OpPassManager &passes, const CompileOptions &opt
       return;
     }
     if (!options.fuse) return;
+    // Whoever looks at every tensor expects the graph's types, and layouts.
+    if (options.regions && options.prepares && isFixed && !options.mesh) passes.addPass(createWidenHalf());
     passes.addPass(createFuseConvolutions());
     // Which ops there are follows from their sizes; of ranks that share heads each has its own.
     if (options.regions && isFixed && !options.mesh) passes.addPass(createFuseAttention());
-    // Whoever looks at every tensor expects the graph's layouts.
     if (options.regions) passes.addPass(createKeepChannelsLast());
+    if (options.regions && options.prepares && isFixed && !options.mesh) passes.addPass(createPrepareOps());
     if (options.regions && isFixed && !options.mesh)
       passes.addPass(createCutBatches(controlTexts(options), facts ? &facts->batchParts : nullptr));
-    if (options.regions && options.prepares && isFixed && !options.mesh) passes.addPass(createPrepareOps());
     if (options.regions && isFixed) passes.addPass(createFormRegions({}, found));
     return;
   }

@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Region.h"
 #include "ColumnParts.h"
+#include "ComputeType.h"
 #include "HostContexts.h"
 #include "MoveAccess.h"
 #include "RegionCore.h"
 #include "RowAccess.h"
 #include "RowLoops.h"
+
+#include "opc/StagedKernel.h"
 
 #include <algorithm>
 
@@ -55,6 +58,12 @@ Result<std::unique_ptr<user_op::RowLoop>> rowLoopOf(const OpInstance &op, const 
   if (const auto *elements = dynamic_cast<const user_op::JoinableKernel *>(made.get()))
     OPC_RETURN_IF_ERROR(elements->MakeLoop(context, &loop));
   return std::move(loop);
+}
+
+bool computesInF32(const OpInstance &op, const KernelDef &kernel) {
+  HostCreateContext context(op, DeviceType::kCPU);
+  const Made made = kernelOf(&context, kernel);
+  return made && dynamic_cast<const user_op::StagedKernel<float> *>(made->get());
 }
 
 namespace {

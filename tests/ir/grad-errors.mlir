@@ -13,7 +13,8 @@ module {
 
 // -----
 
-// expected-error @+1 {{OPC0503: --wrt * matches no floating-point variable, input or tensor}}
+// expected-error @+2 {{OPC0503: --wrt * matches no floating-point variable, input or tensor}}
+// expected-note @+1 {{help: opc show GRAPH --what tensors lists them}}
 module {
   func.func @nothing_wanted() {
     %c = opc.user_op "constant"() -> (out) {dtype = #opc.dtype<2>, floating_value = 1.0, integer_value = 0, is_floating_value = true, shape = #opc.shape<[3]>} : () -> tensor<3xf32> loc("c")

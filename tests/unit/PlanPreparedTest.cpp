@@ -149,8 +149,9 @@ TEST_CASE("prepared tensors that would not be the same in all steps are refused"
     return s.message();
   };
   using Catch::Contains;
-  CHECK_THAT(reason([](PreparedPlan *p) { p->registerOf(p->s)->set_kind(plan::Register::PREPARED); }),
-             Contains("it makes the prepared tensor 's', and reads tensor 'x/out', which is not the same in all steps"));
+  CHECK_THAT(
+      reason([](PreparedPlan *p) { p->registerOf(p->s)->set_kind(plan::Register::PREPARED); }),
+      Contains("it makes the prepared tensor 's', and reads tensor 'x/out', which is not the same in all steps"));
   CHECK_THAT(reason([](PreparedPlan *p) { p->registerOf(p->q)->set_kind(plan::Register::ACTIVATION); }),
              Contains("reads tensor 'q', which is not the same in all steps"));
   CHECK_THAT(reason([](PreparedPlan *p) {
@@ -178,8 +179,7 @@ TEST_CASE("prepared tensors that would not be the same in all steps are refused"
              Contains("reads tensor 'q', which another stream prepares"));
   CHECK_THAT(reason([](PreparedPlan *p) { p->registerOf(p->p)->set_credits(2); }, "OPC0813"),
              Contains("a prepared tensor, and has several slots"));
-  CHECK_THAT(reason([](PreparedPlan *p) { p->registerOf(p->p)->set_offset(p->registerOf(p->y)->offset()); },
-                    "OPC0817"),
+  CHECK_THAT(reason([](PreparedPlan *p) { p->registerOf(p->p)->set_offset(p->registerOf(p->y)->offset()); }, "OPC0817"),
              Contains("a prepared tensor"));
   CHECK_THAT(reason([](PreparedPlan *p) { // in no task
                const uint32_t made = p->b.tensor("made", Shape{kSize}, kFloat, plan::Register::PREPARED);
