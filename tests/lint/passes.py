@@ -39,6 +39,8 @@ NEVER_FAIL = {
     "opc-fuse-convolutions",
     "opc-channels-last",
     "opc-fuse-attention",
+    "opc-widen-half",
+    "opc-prepare",
 }
 
 

@@ -401,7 +401,7 @@ class Models(Case):
         self.assertEqual(self.opc("compile", same, "--emit", "pbtxt", "-o", "g.pbtxt").returncode, 0)
         shown = ops(same)
         self.assertEqual(shown, ops("g.pbtxt"))
-        constants = sorted(json.loads(attrs)["floating_value"] for _, type_, attrs, *_ in shown if type_ == "constant")
+        constants = sorted(json.loads(attrs)["floating_value"]["value"] for _, type_, attrs, *_ in shown if type_ == "constant")
         self.assertEqual(constants, [0.5, 5])
         for a, b in ((same, "g.pbtxt"), ("g.pbtxt", same)):
             done = self.opc("diff", a, b)

@@ -63,10 +63,17 @@ Status preparePython() {
 extern "C" __attribute__((visibility("default"))) opc::python::KernelHost *
 opcPythonHost(const opc::python::HostOptions *options, opc::Status *status) {
   using namespace opc::python;
-  if (*status = startPython(); !status->isOk()) return nullptr;
-  if (*status = preparePython(); !status->isOk()) return nullptr;
-  opc::Result<KernelHost *> host = startPythonKernels(options->folders);
-  PyEval_SaveThread(); // from now on each kernel takes the GIL for itself
+  const bool isRunning = Py_IsInitialized(); // `opc diff` reads two graphs
+  PyGILState_STATE held{};
+  if (isRunning) held = PyGILState_Ensure();
+  if (!isRunning) *status = startPython();
+  if (!isRunning && status->isOk()) *status = preparePython();
+  opc::Result<KernelHost *> host = status->isOk() ? startPythonKernels(options->folders) : *status;
+  // From now on each kernel takes the GIL for itself.
+  if (isRunning)
+    PyGILState_Release(held);
+  else if (Py_IsInitialized())
+    PyEval_SaveThread();
   if (host) return *host;
   *status = host.status();
   return nullptr;
