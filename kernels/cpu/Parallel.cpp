@@ -4,8 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cfenv>
 #include <exception>
 #include <pthread.h>
+#include <utility>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 extern "C" {
 void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
@@ -55,7 +60,33 @@ struct Loop {
   }
 };
 
+bool takeInvalidHere() {
+#if defined(__x86_64__)
+  const unsigned state = _mm_getcsr();
+  if (!(state & _MM_EXCEPT_INVALID)) return false;
+  _mm_setcsr(state & ~static_cast<unsigned>(_MM_EXCEPT_INVALID));
+#else
+  if (!std::fetestexcept(FE_INVALID)) return false;
+  std::feclearexcept(FE_INVALID);
+#endif
+  return true;
+}
+
 } // namespace
+
+bool takeInvalid(int threads) {
+  // A thread that is new here has taken the place of one that ended with what it had noted.
+  thread_local bool isKnown = false;
+  isKnown = true;
+  if (threads <= 1 || lostPool) return takeInvalidHere();
+  std::atomic<bool> found{false};
+  const auto take = [](void *to) {
+    const bool isNew = !std::exchange(isKnown, true), isInvalid = takeInvalidHere();
+    if (isNew || isInvalid) static_cast<std::atomic<bool> *>(to)->store(true, std::memory_order_relaxed);
+  };
+  GOMP_parallel(take, &found, static_cast<unsigned>(threads), 0);
+  return found;
+}
 
 void parallelFor(int64_t n, int64_t grain, int threads, void (*body)(void *, int64_t, int64_t), void *arg) {
   if (n <= 0) return;
@@ -63,9 +94,11 @@ void parallelFor(int64_t n, int64_t grain, int threads, void (*body)(void *, int
   const int64_t chunks = (n - 1) / grain + 1;
   const int team = lostPool ? 1 : static_cast<int>(std::min<int64_t>(threads, chunks));
   if (team <= 1) return body(arg, 0, n);
-  // Four pieces a thread even out what one thread loses to others on its core; more would cost locality.
+  // Four pieces a thread even out what one thread loses to others on its core; more would cost locality. All threads
+  // are called, though there may be fewer pieces: of a smaller team libgomp ends the others, and makes new ones for the
+  // next.
   Loop loop{n, grain, chunks, std::min<int64_t>(chunks, int64_t{4} * team), body, arg};
-  GOMP_parallel([](void *l) { static_cast<Loop *>(l)->work(); }, &loop, static_cast<unsigned>(team), 0);
+  GOMP_parallel([](void *l) { static_cast<Loop *>(l)->work(); }, &loop, static_cast<unsigned>(threads), 0);
   if (loop.failure) std::rethrow_exception(loop.failure);
 }
 

@@ -71,6 +71,13 @@ public:
   /// Waits until all work is done; reports what failed since the last call.
   virtual Status synchronize() = 0;
 
+  /// Whether a thread of this stream has met a NaN or made one since the last call, for kernels that lose it
+  /// (opc/NanKeeping.h): true too often, and never too rarely. With `alone`, the calling thread.
+  virtual bool takeInvalid(bool alone) {
+    (void)alone;
+    return false;
+  }
+
   /// For mark(); null where work is done when a call returns, so that nobody need wait.
   virtual std::unique_ptr<StreamMark> createMark() { return nullptr; }
   /// Sets a mark of this stream behind all work so far, wherever it was.

@@ -107,6 +107,7 @@ public:
 private:
   Status take(const std::vector<bool> &constant, int threads) {
     OPC_ASSIGN_OR_RETURN(graph_, TaskGraph::create(std::move(model_), std::move(edges_), threads));
+    graph_->leaveNanToOthers();
     for (size_t i = 0; i < constant.size(); ++i)
       if (constant[i]) graph_->holdConstant(inputs_[i]);
     const auto &constants = graph_->model().constants;

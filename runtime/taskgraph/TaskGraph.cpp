@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TaskGraph.h"
 
+#include "ControlOp.h"
 #include "MutableInputs.h"
 #include "PluginCuda.h"
 #include "Tf32.h"
@@ -21,6 +22,16 @@ bool recordsSteps() {
   return !value || std::string_view(value) != "0";
 }
 
+/// Whether there are kernels that lose NaN, or graphs in tasks that may have some.
+bool losesNan(const PlanModel &model) {
+  const auto isOne = [](const auto &op) { return op.type == "fused_conv2d"; };
+  const auto mayHave = [&](const ModelTask::Part &p) { return isOne(p) || controlKind(p.type) != ControlKind::kNone; };
+  return std::any_of(model.tasks.begin(), model.tasks.end(), [&](const ModelTask &t) {
+    return isOne(t) ||
+           (controlKind(t.type) != ControlKind::kNone && std::any_of(t.parts.begin(), t.parts.end(), mayHave));
+  });
+}
+
 } // namespace
 
 Result<std::unique_ptr<TaskGraph>> TaskGraph::create(PlanModel model, std::vector<CrossEdge> edges, int threads,
@@ -34,6 +45,7 @@ Result<std::unique_ptr<TaskGraph>> TaskGraph::create(PlanModel model, std::vecto
   OPC_RETURN_IF_ERROR(g->makeLanes(threads));
   g->edges_ = std::move(edges);
   g->changed_.assign(g->model_.registers.size(), false);
+  g->losesNan_ = losesNan(g->model_);
   OPC_ASSIGN_OR_RETURN(const bool poisons, Poison::isAsked());
   if (poisons) {
     g->poison_.emplace(g->model_);
@@ -557,6 +569,9 @@ void TaskGraph::buildLanes(const std::vector<CrossEdge> &edges) {
                                [&](const Operation &op) { return mayRepeat(op.task); });
   }
   recordsAll_ = recordsSteps() && mayRecordAll();
+  if (!losesNan_ || lanes_[0].plain.empty()) return;
+  if (!mayRunAgain()) carefulRuns_ = INT64_MAX;
+  (void)lanes_[0].stream->takeInvalid(/*alone=*/false); // from now on
 }
 
 /// The mark that a task sets when it has signalled; null where its stream needs none.
@@ -567,6 +582,14 @@ StreamMark *TaskGraph::markBehind(uint32_t task, std::vector<std::optional<Strea
   lane.marks.push_back(lane.stream->createMark());
   mark = lane.marks.back().get();
   return *mark;
+}
+
+/// Whether a run that has met NaN can be made again: no task keeps anything, or writes what it is given.
+bool TaskGraph::mayRunAgain() const {
+  return std::none_of(model_.registers.begin(), model_.registers.end(),
+                      [](const ModelRegister &r) { return r.isWritten; }) &&
+         std::all_of(lanes_[0].operations.begin(), lanes_[0].operations.end(),
+                     [&](const Operation &op) { return mayRepeat(op.task); });
 }
 
 /// Whether a kernel does the same in every step: no draw from the step's number, nothing that it keeps. Of ops that

@@ -122,6 +122,8 @@ public:
   int64_t position() const { return origin_ + step_; }
   void setPosition(int64_t step) { origin_ = step - step_; }
   void setSeed(uint64_t seed) { seed_ = seed; }
+  /// Of a graph in a task: the graph around it sees to it that NaN is kept. Before run().
+  void leaveNanToOthers() { losesNan_ = false; }
   /// Goes on where a sibling is: its steps, its seed, its observer.
   void followOn(const TaskGraph &sibling);
 
@@ -189,10 +191,12 @@ private:
   void buildLanes(const std::vector<CrossEdge> &edges);
   static void noteLeaving(Lane &lane);
   template <bool kLeaves> Status runPlainAs(Lane &lane, int64_t first, int64_t steps);
+  Status runKeepingNan(Lane &lane, int64_t steps);
   Status runPlain(Lane &lane, int64_t steps) {
     if (lane.repeats) return runRepeating(lane, steps);
     return lane.leaves.empty() ? runPlainAs<false>(lane, 0, steps) : runPlainAs<true>(lane, 0, steps);
   }
+  bool mayRunAgain() const;
   bool mayRepeat(uint32_t task) const;
   Status runRepeating(Lane &lane, int64_t steps);
   bool mayRecordAll() const;
@@ -251,6 +255,9 @@ private:
   std::map<uint32_t, std::pair<uint32_t, Fill>> fills_; // by register: the variable, and what writes it
   bool anyChanged_ = false, bound_ = false;
   bool releasesPacked_ = false, anyReleased_ = false;
+  bool losesNan_ = false;               // a kernel is fast because it loses NaN (opc/NanKeeping.h)
+  bool hasNan_ = false;                 // the last run may have had one
+  int64_t carefulRuns_ = 0;             // that are to come, and keep NaN from the beginning
   std::vector<uint32_t> unpackedReads_; // by register: readers that have not packed it
   std::vector<bool> released_;          // registers
   RunObserver *observer_ = nullptr;

@@ -20,9 +20,9 @@ template <bool kLastLayout> struct FusedProblem : ForwardProblem<float, kLastLay
       value = (value - fused.mean[n.c]) * scale + fused.beta[n.c];
     }
     if (a.add) value += static_cast<const float *>(a.add)[to];
-    // NaN becomes the lower bound, as in the CPU's library.
-    if (fused.activation == 1) value = value > 0.0f ? value : 0.0f;
-    if (fused.activation == 2) {
+    const bool isNumber = value == value; // NaN stays
+    if (fused.activation == 1 && isNumber) value = value > 0.0f ? value : 0.0f;
+    if (fused.activation == 2 && isNumber) {
       value = value > fused.low ? value : fused.low;
       value = value < fused.high ? value : fused.high;
     }

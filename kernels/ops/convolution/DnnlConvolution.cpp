@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "DnnlConvolution.h"
 
+#include <cmath>
+#include <limits>
+
 namespace opc::ops {
 
 using cpu::DnnlExecution;
@@ -14,14 +17,6 @@ constexpr int64_t kMaxShares = 64;
 
 memory::desc biasOf(const ConvGeometry &g) { return {{g.filters}, memory::data_type::f32, memory::format_tag::x}; }
 
-/// What the library settled on, for either direction.
-struct Described {
-  memory::desc source, weight, target, scratchpad;
-  std::string implementation;
-  dnnl::primitive primitive;
-  memory::desc scratchpad_desc() const { return scratchpad; }
-};
-
 dnnl::primitive_attr attributesOf(const ConvExtras &extras) {
   dnnl::primitive_attr attributes = cpu::dnnlAttributes();
   dnnl::post_ops ops;
@@ -33,25 +28,6 @@ dnnl::primitive_attr attributesOf(const ConvExtras &extras) {
   return attributes;
 }
 
-Described describe(const ConvGeometry &g, ConvDirection direction, const memory::desc &in, const memory::desc &weight,
-                   bool bias, const memory::desc &out, const ConvExtras &extras) {
-  const DnnlWindow w(g);
-  const auto algorithm = dnnl::algorithm::convolution_direct;
-  if (direction == ConvDirection::kForward) {
-    const memory::desc biasDesc = bias ? biasOf(g) : memory::desc();
-    const dnnl::convolution_forward::primitive_desc pd({dnnl::prop_kind::forward_inference, algorithm, in, weight,
-                                                        biasDesc, out, w.strides, w.dilates, w.padding, w.padding},
-                                                       attributesOf(extras), cpu::dnnlEngine());
-    return {pd.src_desc(),        pd.weights_desc(),  pd.dst_desc(),
-            pd.scratchpad_desc(), pd.impl_info_str(), dnnl::convolution_forward(pd)};
-  }
-  const dnnl::convolution_backward_data::primitive_desc pd(
-      {algorithm, in, weight, out, w.strides, w.dilates, w.padding, w.padding}, cpu::dnnlAttributes(),
-      cpu::dnnlEngine(), dnnlHint(w, in, weight, out));
-  return {pd.diff_dst_desc(),   pd.weights_desc(),  pd.diff_src_desc(),
-          pd.scratchpad_desc(), pd.impl_info_str(), dnnl::convolution_backward_data(pd)};
-}
-
 /// The library's direct, generated kernels: one thread computes an output, in an order that the shape decides.
 bool isDirect(const std::string &implementation) {
   return implementation.rfind("jit", 0) == 0 || implementation.rfind("brg", 0) == 0 ||
@@ -60,23 +36,51 @@ bool isDirect(const std::string &implementation) {
 
 } // namespace
 
+/// What the library settled on, for either direction.
+struct DnnlConvolution::Described {
+  memory::desc source, weight, target, scratchpad;
+  std::string implementation;
+  dnnl::primitive primitive;
+  memory::desc scratchpad_desc() const { return scratchpad; }
+
+  static Described of(const ConvGeometry &g, ConvDirection direction, const memory::desc &in,
+                      const memory::desc &weight, bool bias, const memory::desc &out, const ConvExtras &extras) {
+    const DnnlWindow w(g);
+    const auto algorithm = dnnl::algorithm::convolution_direct;
+    if (direction == ConvDirection::kForward) {
+      const memory::desc biasDesc = bias ? biasOf(g) : memory::desc();
+      const dnnl::convolution_forward::primitive_desc pd({dnnl::prop_kind::forward_inference, algorithm, in, weight,
+                                                          biasDesc, out, w.strides, w.dilates, w.padding, w.padding},
+                                                         attributesOf(extras), cpu::dnnlEngine());
+      return {pd.src_desc(),        pd.weights_desc(),  pd.dst_desc(),
+              pd.scratchpad_desc(), pd.impl_info_str(), dnnl::convolution_forward(pd)};
+    }
+    const dnnl::convolution_backward_data::primitive_desc pd(
+        {algorithm, in, weight, out, w.strides, w.dilates, w.padding, w.padding}, cpu::dnnlAttributes(),
+        cpu::dnnlEngine(), dnnlHint(w, in, weight, out));
+    return {pd.diff_dst_desc(),   pd.weights_desc(),  pd.diff_src_desc(),
+            pd.scratchpad_desc(), pd.impl_info_str(), dnnl::convolution_backward_data(pd)};
+  }
+};
+
 DnnlConvolution::DnnlConvolution(const ConvGeometry &g, ConvDirection direction, const float *source,
                                  const float *weight, const float *bias, float *target, bool constantWeight,
-                                 int threads, const ConvExtras &extras) {
+                                 int threads, const ConvExtras &extras)
+    : geometry_(g), direction_(direction), extras_(extras) {
   const bool forward = direction == ConvDirection::kForward;
   const memory::desc in = dnnlIn(g, g.batch), out = dnnlOut(g, g.batch);
   const memory::desc userWeight = dnnlWeight(g, extras.weightLast.value_or(g.channelsLast));
   const memory::desc &userSource = forward ? in : out, &userTarget = forward ? out : in;
   cpu::setLibraryThreads(threads);
   // channels_last is a layout that the direct kernels take as it is; channels_first they would rather have blocked.
-  Described pd = describe(g, direction, g.channelsLast ? in : dnnlAny(in), dnnlAny(userWeight), bias,
-                          g.channelsLast ? out : dnnlAny(out), extras);
+  Described pd = Described::of(g, direction, g.channelsLast ? in : dnnlAny(in), dnnlAny(userWeight), bias,
+                               g.channelsLast ? out : dnnlAny(out), extras);
   if (g.channelsLast && !isDirect(pd.implementation))
-    pd = describe(g, direction, dnnlAny(in), dnnlAny(userWeight), bias, dnnlAny(out), extras);
+    pd = Described::of(g, direction, dnnlAny(in), dnnlAny(userWeight), bias, dnnlAny(out), extras);
   direct_ = isDirect(pd.implementation);
   if (!direct_) {
     cpu::setLibraryThreads(1);
-    pd = describe(g, direction, dnnlIn(g, 1), dnnlAny(userWeight), bias, dnnlOut(g, 1), extras);
+    pd = Described::of(g, direction, dnnlIn(g, 1), dnnlAny(userWeight), bias, dnnlOut(g, 1), extras);
   }
   packedWeight_ = constantWeight && pd.weight != userWeight;
   const void *usedWeight = packedWeight_ ? buffers_.copy(userWeight, weight, pd.weight, extras.packKey)
@@ -90,31 +94,41 @@ DnnlConvolution::DnnlConvolution(const ConvGeometry &g, ConvDirection direction,
   }
   source_ = static_cast<const float *>(usedSource);
   target_ = static_cast<float *>(usedTarget);
+  weight_ = usedWeight;
+  bias_ = bias;
+  sourceLayout_ = pd.source;
+  weightLayout_ = pd.weight;
+  targetLayout_ = pd.target;
   sourceArg_ = forward ? DNNL_ARG_SRC : DNNL_ARG_DIFF_DST;
   targetArg_ = forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_SRC;
   samples_ = g.batch;
   sourceSample_ = (forward ? g.inShape() : g.outShape()).Count(1);
   targetSample_ = (forward ? g.outShape() : g.inShape()).Count(1);
-  for (int64_t i = 0; i < (direct_ ? 1 : std::min(g.batch, kMaxShares)); ++i) {
-    DnnlExecution &e = convolutions_.emplace_back(pd, pd.primitive);
-    e.bind(sourceArg_, pd.source, usedSource);
-    e.bind(DNNL_ARG_WEIGHTS, pd.weight, usedWeight);
-    if (bias) e.bind(DNNL_ARG_BIAS, biasOf(g), bias);
-    e.bind(targetArg_, pd.target, usedTarget);
-  }
+  convolutions_ = executions(pd);
 }
 
-void DnnlConvolution::run(DeviceCtx *ctx) {
-  cpu::setLibraryThreads(ctx->threads());
+DnnlConvolution::Executions DnnlConvolution::executions(const Described &pd) const {
+  Executions made;
+  for (int64_t i = 0; i < (direct_ ? 1 : std::min(samples_, kMaxShares)); ++i) {
+    DnnlExecution &e = made.emplace_back(pd, pd.primitive);
+    e.bind(sourceArg_, pd.source, source_);
+    e.bind(DNNL_ARG_WEIGHTS, pd.weight, weight_);
+    if (bias_) e.bind(DNNL_ARG_BIAS, biasOf(geometry_), bias_);
+    e.bind(targetArg_, pd.target, target_);
+  }
+  return made;
+}
+
+void DnnlConvolution::run(DeviceCtx *ctx, Executions &executions, bool activates) {
   if (reorderWeight_) reorderWeight_->execute();
   if (reorderSource_) reorderSource_->execute();
   if (reorderAddend_) reorderAddend_->execute();
   if (direct_) {
-    convolutions_[0].execute();
+    executions[0].execute();
   } else {
-    const int64_t shares = static_cast<int64_t>(convolutions_.size());
+    const int64_t shares = static_cast<int64_t>(executions.size());
     forEachShare(ctx, shares, [&](int64_t i) {
-      DnnlExecution &e = convolutions_[static_cast<size_t>(i)];
+      DnnlExecution &e = executions[static_cast<size_t>(i)];
       for (int64_t n = samples_ * i / shares; n < samples_ * (i + 1) / shares; ++n) {
         e.rebind(sourceArg_, source_ + n * sourceSample_);
         e.rebind(targetArg_, target_ + n * targetSample_);
@@ -122,7 +136,42 @@ void DnnlConvolution::run(DeviceCtx *ctx) {
       }
     });
   }
+  if (activates) activate(ctx);
   if (reorderTarget_) reorderTarget_->execute();
+}
+
+void DnnlConvolution::run(DeviceCtx *ctx) {
+  cpu::setLibraryThreads(ctx->threads());
+  run(ctx, convolutions_, /*activates=*/false);
+}
+
+void DnnlConvolution::runKeepingNan(DeviceCtx *ctx) {
+  if (extras_.activation == ConvExtras::kNone) return run(ctx);
+  cpu::setLibraryThreads(direct_ ? ctx->threads() : 1);
+  if (plain_.empty()) {
+    ConvExtras extras = extras_;
+    extras.activation = ConvExtras::kNone;
+    plain_ = executions(
+        Described::of(geometry_, direction_, sourceLayout_, weightLayout_, bias_ != nullptr, targetLayout_, extras));
+  }
+  cpu::setLibraryThreads(ctx->threads());
+  run(ctx, plain_, /*activates=*/true);
+}
+
+/// As the library's maxima and minima: of two zeros the bound. A NaN stays.
+void DnnlConvolution::activate(DeviceCtx *ctx) const {
+  const bool clips = extras_.activation == ConvExtras::kClip;
+  const float low = clips ? extras_.low : 0.0f;
+  const float high = clips ? extras_.high : std::numeric_limits<float>::infinity();
+  const int64_t count =
+      direct_ ? static_cast<int64_t>(targetLayout_.get_size() / sizeof(float)) : samples_ * targetSample_;
+  float *const values = target_;
+  ctx->parallelFor(count, 16384, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const float v = values[i], raised = v > low ? v : low;
+      values[i] = std::isnan(v) ? v : raised < high ? raised : high;
+    }
+  });
 }
 
 } // namespace opc::ops

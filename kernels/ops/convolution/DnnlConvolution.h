@@ -34,14 +34,28 @@ public:
   DnnlConvolution(const ConvGeometry &g, ConvDirection direction, const float *source, const float *weight,
                   const float *bias, float *target, bool constantWeight, int threads, const ConvExtras &extras = {});
   void run(DeviceCtx *ctx);
+  /// The same, but that a NaN stays one in the activation, which is a pass of its own here. The first call makes a
+  /// primitive.
+  void runKeepingNan(DeviceCtx *ctx);
   /// The weight was packed at construction and is not read again.
   bool hasPackedWeight() const { return packedWeight_; }
 
 private:
+  using Executions = std::vector<cpu::DnnlExecution>; // one; or several, each for its share of the samples
+  struct Described;
+  Executions executions(const Described &pd) const;
+  void run(DeviceCtx *ctx, Executions &executions, bool activates);
+  void activate(DeviceCtx *ctx) const;
+
+  ConvGeometry geometry_;
+  ConvDirection direction_;
+  ConvExtras extras_;
   std::optional<cpu::DnnlExecution> reorderSource_, reorderWeight_, reorderAddend_, reorderTarget_;
   bool direct_ = false, packedWeight_ = false;
-  std::vector<cpu::DnnlExecution> convolutions_; // one; or several, each for its share of the samples
-  const float *source_ = nullptr;
+  Executions convolutions_, plain_; // `plain_`: without the activation
+  dnnl::memory::desc sourceLayout_, weightLayout_, targetLayout_;
+  const float *source_ = nullptr, *bias_ = nullptr;
+  const void *weight_ = nullptr;
   float *target_ = nullptr;
   int sourceArg_ = 0, targetArg_ = 0;
   int64_t samples_ = 0, sourceSample_ = 0, targetSample_ = 0; // elements of a sample

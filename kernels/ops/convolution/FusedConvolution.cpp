@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "FusedConvolution.h"
 
+#include "opc/NanKeeping.h"
+
 #include <cmath>
 #include <cstring>
 
@@ -158,7 +160,7 @@ public:
         d->parallelFor(count, 16384, [&](int64_t begin, int64_t end) {
           std::memcpy(out + begin, add + begin, static_cast<size_t>(end - begin) * sizeof(float));
         });
-      library->run(d);
+      keepsNan() ? library->runKeepingNan(d) : library->run(d);
     });
   }
 };
@@ -192,7 +194,7 @@ REGISTER_USER_OP("fused_conv2d")
     .Doc("conv2d and what usually follows it, for f32: out = act(norm(conv2d(in, weight) + bias) + _add_to_output). "
          "norm is the normalization of the filters with stored statistics, (v - moving_mean) / sqrt(moving_variance "
          "+ epsilon) * gamma + beta, when they are given; it is folded into the weight. act is nothing, relu, or "
-         "clip to [activation_min, activation_max] (both give 0 or activation_min for NaN). data_format is the "
+         "clip to [activation_min, activation_max], which keep NaN. data_format is the "
          "layout of in and out, weight_format that of the weight. The compiler makes this op from a graph's conv2d "
          "(docs/adr/0006-library-fusion.md).")
     .Cases({Case("plain")

@@ -27,6 +27,7 @@ public:
   void beginStep(uint64_t seed, int64_t step) override { setPosition({seed, step}); }
   void endSteps() override { setPosition({}); }
   Status synchronize() override { return Status::ok(); }
+  bool takeInvalid(bool alone) override { return opc::cpu::takeInvalid(alone ? 1 : threads_); }
 
 private:
   void setPosition(const RunPosition &position) {

@@ -1,0 +1,162 @@
+# A NaN that reaches a relu or clip that was joined with a convolution stays one, as without --no-fuse, and numbers have the same bits.
+# SPDX-License-Identifier: Apache-2.0
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+RUNTIME = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc-runtime")
+BATCH, CHANNELS, SIDE = 2, 16, 12
+
+
+def dims(*shape):
+    return "shape { " + " ".join(f"dim: {d}" for d in shape) + " }"
+
+
+def op(name, kind, inputs, out, attrs=""):
+    args = " ".join(f'input {{ key: "{k}" value {{ s: "{v}" }} }}' for k, v in inputs.items())
+    return f'op {{ name: "{name}" user_conf {{ op_type_name: "{kind}" {args} output {{ key: "{out}" value {{ s: "{name}/{out}_0" }} }} {attrs} }} }}'
+
+
+def conv(name, x, w, size, groups=1, channels=CHANNELS):
+    ints = lambda key, *v: f'attr {{ key: "{key}" value {{ at_list_int32 {{ ' + " ".join(f"val: {i}" for i in v) + " } } }"
+    number = lambda key, v: f'attr {{ key: "{key}" value {{ at_int32: {v} }} }}'
+    return op(name, "conv2d", {"in": x, "weight": f"{w}/out"}, "out", number("filters", channels) + number("groups", groups) + ints("kernel_size", size, size) + ints("padding_before", size // 2, size // 2))
+
+
+CLIP = ('attr { key: "floating_min" value { at_double: -0.25 } } attr { key: "floating_max" value { at_double: 1.5 } } '
+        'attr { key: "integral_min" value { at_int64: 0 } } attr { key: "integral_max" value { at_int64: 0 } }')
+
+
+def network(batch=BATCH, side=SIDE, channels=CHANNELS):
+    """1x1, 3x3 and grouped convolutions with relu and clip behind them, one of them behind a residual."""
+    lines = [f'op {{ name: "x" input_conf {{ out: "out" blob_conf {{ {dims(batch, channels, side, side)} data_type: kFloat }} }} }}']
+    for name, size, groups in (("wa", 1, 1), ("wb", 3, 1), ("wc", 3, channels // 2)):
+        lines.append(f'op {{ name: "{name}" variable_conf {{ out: "out" {dims(channels, channels // groups, size, size)} data_type: kFloat initializer {{ random_normal_conf {{ mean: 0 std: 0.3 }} }} }} }}')
+    lines += [conv("a", "x/out", "wa", 1, 1, channels), op("ra", "relu", {"x": "a/out_0"}, "y"),
+              conv("b", "ra/y_0", "wb", 3, 1, channels), op("s", "broadcast_add", {"x": "b/out_0", "y": "x/out"}, "z"), op("rb", "relu", {"x": "s/z_0"}, "y"),
+              conv("c", "rb/y_0", "wc", 3, channels // 2, channels), op("rc", "clip_by_scalar", {"x": "c/out_0"}, "y", CLIP),
+              'op { name: "y" output_conf { in: "rc/y_0" out: "out" } }', ""]
+    return "\n".join(lines)
+
+
+class KeptNan(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.draw = np.random.default_rng(5)
+        self.weights = self.drawn(CHANNELS)
+        self.x = self.draw.standard_normal((BATCH, CHANNELS, SIDE, SIDE), dtype=np.float32)
+        np.savez(self.path("w.npz"), **self.weights)
+        self.file("g.pbtxt", network())
+
+    def drawn(self, channels):
+        return {n: (self.draw.standard_normal((channels, c, k, k)) * 0.3).astype(np.float32) for n, c, k in (("wa", channels, 1), ("wb", channels, 3), ("wc", 2, 3))}
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def file(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as f:
+            f.write(text)
+
+    def values(self, graph, x, *more, program=OPC, weights="w.npz"):
+        np.save(self.path("x.npy"), x)
+        shutil.rmtree(self.path("made"), ignore_errors=True)
+        os.makedirs(self.path("made"))
+        command = [program, *(["run"] if program == OPC else []), graph, "--weights", weights, "--input", "x=@x.npy", "--outputs", "made", *more]
+        done = subprocess.run(command + (["--config", "none"] if program == OPC else []), cwd=self.folder, capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return np.load(self.path("made/y.npy"))
+
+    def ways(self):
+        subprocess.run([OPC, "compile", "g.pbtxt", "-o", "g.plan", "--config", "none", "-q"], cwd=self.folder, check=True)
+        for more in (["-j", "1"], ["-j", "2"], ["-j", "2", "--repeat", "3"], ["--no-codegen"]):
+            yield "g.pbtxt", more, OPC
+        for threads in ("1", "2"):
+            yield "g.plan", ["-j", threads], RUNTIME
+
+    def check(self, x, nans, weights="w.npz", part=0):
+        """Where NaN is with --no-fuse, but for `part` of all, where an order of sums decides; numbers differ by the rounding of what was joined."""
+        plain = self.values("g.pbtxt", x, "--no-fuse", weights=weights)
+        self.assertEqual(np.isnan(plain).any(), nans)
+        for graph, more, program in self.ways():
+            found = self.values(graph, x, *more, program=program, weights=weights)
+            wrong = np.isnan(found) != np.isnan(plain)
+            self.assertLessEqual(wrong.sum(), part * wrong.size, (graph, more))
+            good = np.isfinite(plain) & ~wrong
+            np.testing.assert_allclose(found[good], plain[good], rtol=1e-4, atol=1e-4)
+
+    def test_nothing_changes_for_numbers(self):
+        self.check(self.x, False)
+
+    def test_a_nan_of_the_input(self):
+        self.x[1, 3, 5, 7] = np.nan
+        self.check(self.x, True)
+        # It is in no other sample, and of numbers the bits are those without it.
+        found = self.values("g.pbtxt", self.x)
+        self.assertFalse(np.isnan(found[0]).any())
+        self.x[1, 3, 5, 7] = 0
+        clean = self.values("g.pbtxt", self.x)
+        self.assertEqual(found[0].tobytes(), clean[0].tobytes())
+        same = ~np.isnan(found[1])
+        same[:, 3:8, 5:10] = False  # what is near it is computed of another number now
+        self.assertEqual(found[1][same].tobytes(), clean[1][same].tobytes())
+
+    def test_a_nan_that_the_network_makes(self):
+        """Products that are too large are infinite, and their difference is none; so is infinity times zero."""
+        big = self.x * np.float32(5e37)
+        self.check(big, True, part=0.01)
+        self.weights["wb"][2, 3, 1, 1] = np.inf
+        np.savez(self.path("inf.npz"), **self.weights)
+        self.x[:, 3] = 0
+        self.check(self.x, True, weights="inf.npz")
+
+    def test_numbers_of_channels(self):
+        """Of one sample after the other, where the library has no direct kernel."""
+        for channels in (2, 6, 10, 34):
+            self.file("g.pbtxt", network(channels=channels))
+            np.savez(self.path("few.npz"), **self.drawn(channels))
+            x = self.draw.standard_normal((BATCH, channels, SIDE, SIDE), dtype=np.float32)
+            self.check(x, False, weights="few.npz")
+            x[0, 1, 2, 3] = np.nan
+            self.check(x, True, weights="few.npz")
+
+    def test_batches_in_parts(self):
+        self.file("g.pbtxt", network(8, 96))
+        shown = subprocess.run([OPC, "show", "g.pbtxt", "--what", "fusion", "--config", "none"], cwd=self.folder, capture_output=True, text=True, check=True).stdout
+        self.assertIn("parts", shown)
+        x = self.draw.standard_normal((8, CHANNELS, 96, 96), dtype=np.float32)
+        x[6, 2, 50, 50] = np.nan
+        self.check(x, True)
+
+    def test_the_next_runs(self):
+        """A program goes on with numbers after it has met NaN, and the other way round; the bits are those of programs that have met none."""
+        import sys
+
+        sys.path.insert(0, os.path.join(os.environ["OPC_BUILD_DIR"], "python"))
+        import opc
+
+        program = opc.load(self.path("g.pbtxt")).compile()
+        session = program.session(threads=2)
+        fresh = program.session(threads=1)
+        for name, value in self.weights.items():
+            session.variables[name] = value
+            fresh.variables[name] = value
+        good = fresh.run(x=self.x)["y"].copy()
+        bad = self.x.copy()
+        bad[0, 0, 0, 0] = np.nan
+        for step in range(200):
+            wrong = step in (3, 4, 90, 150)
+            y = session.run(x=bad if wrong else self.x)["y"]
+            self.assertEqual(np.isnan(y).any(), wrong, step)
+            if not wrong:
+                self.assertEqual(y.tobytes(), good.tobytes(), step)
+
+
+if __name__ == "__main__":
+    unittest.main()
