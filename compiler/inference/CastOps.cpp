@@ -1,6 +1,7 @@
 // Chosen ops in another element type, with casts around them (--cast-ops).
 // SPDX-License-Identifier: Apache-2.0
 #include "AttrBridge.h"
+#include "ControlOp.h"
 #include "EmitStatus.h"
 #include "Graph.h"
 #include "Locations.h"
@@ -26,11 +27,17 @@ bool isCastable(Type type) {
   return tensor && isa<Float16Type, BFloat16Type, Float32Type, Float64Type>(tensor.getElementType());
 }
 
+/// Whether an op is made for the types around it: its graphs are (if, loop), or it reads bits.
+bool isOfItsTypes(ir::UserOp op) {
+  const user_op::OpDef *def = op.def();
+  return def && (controlKind(def->name) != ControlKind::kNone || def->name == "bit_cast");
+}
+
 class OpCaster {
 public:
   explicit OpCaster(ModuleOp module) : module_(module), builder_(module.getContext()) {}
 
-  LogicalResult run(ArrayRef<CastRequest> requests) {
+  LogicalResult run(ArrayRef<CastRequest> requests, CastStep step) {
     SmallVector<std::pair<ir::UserOp, DataType>> chosen;
     std::vector<bool> isUsed(requests.size());
     std::vector<std::string> names;
@@ -39,6 +46,8 @@ public:
       if (!user) continue;
       names.push_back(ir::opName(user));
       for (auto [i, r] : llvm::enumerate(requests)) {
+        // "*" is about what computes numbers.
+        if (isOfItsTypes(user) && r.glob.find_first_of("*?[") != std::string::npos) continue;
         if (fnmatch(r.glob.c_str(), names.back().c_str(), 0) != 0 &&
             fnmatch(r.glob.c_str(), user.getOpType().str().c_str(), 0) != 0)
           continue;
@@ -49,13 +58,15 @@ public:
     }
     bool isGood = true;
     for (auto [i, r] : llvm::enumerate(requests))
-      if (!isUsed[i] && llvm::none_of(requests.take_front(i),
-                                      [&, glob = r.glob](const CastRequest &other) { return other.glob == glob; })) {
+      if (step != CastStep::kOps && !isUsed[i] &&
+          llvm::none_of(requests.take_front(i),
+                        [&, glob = r.glob](const CastRequest &other) { return other.glob == glob; })) {
         emitFinding(module_.getLoc(), "OPC0005", "--cast-ops: no op and no type of an op is called '" + r.glob + "'",
                     didYouMean(r.glob, names));
         isGood = false;
       }
     if (!isGood) return failure();
+    if (step == CastStep::kNames) return success();
     for (auto [op, type] : chosen) isGood &= succeeded(cast(op, type));
     for (const auto &[back, computed] : computed_)
       if (back.use_empty()) back.getDefiningOp()->erase();
@@ -79,6 +90,14 @@ private:
     const user_op::OpDef &def = *op.def();
     at_ = op.getLoc();
     role_ = op.getRole();
+    if (isOfItsTypes(op)) {
+      emitStatus(op, Status(StatusCode::kInvalidGraph, "OPC0208",
+                            def.name + ": --cast-ops cannot give it another type: " +
+                                (def.name == "bit_cast" ? "it reads the bits of its input"
+                                                        : "its graphs are made for the types around them"))
+                         .withHelp("cast ops that compute values"));
+      return failure();
+    }
     const std::vector<bool> written = mutableInputs(*ir::toInstance(op, def));
     builder_.setInsertionPoint(op);
     for (OpOperand &operand : op->getOpOperands()) {
@@ -138,20 +157,21 @@ private:
 namespace {
 struct CastOpsPass : impl::CastOpsBase<CastOpsPass> {
   using Base::Base;
-  explicit CastOpsPass(std::vector<CastRequest> requests) : requests(std::move(requests)) {}
+  CastOpsPass(std::vector<CastRequest> requests, CastStep step) : requests(std::move(requests)), step(step) {}
   void runOnOperation() override {
     for (const std::string &text : ops) {
       const auto [glob, type] = StringRef(text).rsplit('=');
       requests.push_back({glob.str(), parseDataType(type.str())});
     }
-    if (OpCaster(getOperation()).run(requests).failed()) signalPassFailure();
+    if (OpCaster(getOperation()).run(requests, step).failed()) signalPassFailure();
   }
   std::vector<CastRequest> requests; // and what the options say
+  CastStep step = CastStep::kAll;
 };
 } // namespace
 
-std::unique_ptr<Pass> createCastOps(const std::vector<CastRequest> &requests) {
-  return std::make_unique<CastOpsPass>(requests);
+std::unique_ptr<Pass> createCastOps(const std::vector<CastRequest> &requests, CastStep step) {
+  return std::make_unique<CastOpsPass>(requests, step);
 }
 
 } // namespace opc

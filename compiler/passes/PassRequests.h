@@ -30,6 +30,10 @@ struct CastRequest {
   DataType type = kInvalidDataType; // f16, bf16, f32 or f64
 };
 
+/// What of `--cast-ops` a pass does: where a graph is cut, names are looked up before and ops cast behind, so that what
+/// is cut has the graph's types.
+enum class CastStep { kAll, kNames, kOps };
+
 /// What is added to a graph by differentiation.
 struct GradientRequest {
   /// Tensors, output ops, or ops with one output; their sum is differentiated.

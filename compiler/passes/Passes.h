@@ -27,7 +27,7 @@ inline const Registry &registryOf(mlir::MLIRContext *context) {
 
 // What a pass finds out beside the graph it leaves where it is told, unless that is null.
 std::unique_ptr<mlir::Pass> createPruneGraph(const GraphCut &cut);
-std::unique_ptr<mlir::Pass> createCastOps(const std::vector<CastRequest> &requests);
+std::unique_ptr<mlir::Pass> createCastOps(const std::vector<CastRequest> &requests, CastStep step = CastStep::kAll);
 std::unique_ptr<mlir::Pass> createWriteOutControl(std::shared_ptr<const GraphTexts> texts);
 std::unique_ptr<mlir::Pass> createCutGraph(const GraphCut &cut);
 /// `texts`: null where ops with graphs (if, loop) have no gradients.

@@ -25,8 +25,12 @@ void populatePhase(Phase phase, OpPassManager &passes, const CompileOptions &opt
     passes.addPass(createInferShapes());
     // Ops with graphs run on one CPU.
     if (options.mesh || options.device != "cpu") passes.addPass(createWriteOutControl(controlTexts(options)));
-    if (!options.castOps.empty()) passes.addPass(createCastOps(options.castOps));
-    if (options.cut.hasParts()) passes.addPass(createCutGraph(options.cut));
+    if (options.cut.hasParts()) {
+      if (!options.castOps.empty()) passes.addPass(createCastOps(options.castOps, CastStep::kNames));
+      passes.addPass(createCutGraph(options.cut));
+    }
+    if (!options.castOps.empty())
+      passes.addPass(createCastOps(options.castOps, options.cut.hasParts() ? CastStep::kOps : CastStep::kAll));
     return;
   case Phase::kGrad:
     if (!options.gradient) return;

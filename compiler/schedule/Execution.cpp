@@ -190,10 +190,22 @@ private:
     touch(op, task.stream);
   }
 
+  /// Marks of a text may say what is not so.
+  void checkPrepared(Operation *op) {
+    for (Value v : op->getOperands()) {
+      const BufferKind kind = out_->buffers[out_->bufferOf.lookup(v)].kind;
+      if (kind == BufferKind::kVariable || kind == BufferKind::kConstant || kind == BufferKind::kPrepared) continue;
+      failed_ = true;
+      op->emitError("opc.prepared stands at an op that reads ") << ir::tensorName(v) << ", another one in each run";
+      return;
+    }
+  }
+
   /// Buffers of a task's results: those of operands where the kernel offers that and may do so.
   void placeResults(Operation *op, ArrayRef<std::pair<int, int>> pairs) {
     llvm::SmallDenseSet<uint32_t, 4> taken;
     const bool isPrepared = op->hasAttr(ir::kPreparedAttr);
+    if (isPrepared) checkPrepared(op);
     for (auto [o, result] : llvm::enumerate(op->getResults())) {
       bool shared = false;
       for (auto [out, in] : pairs) {

@@ -36,6 +36,7 @@ struct ObservedTask {
   GraphPlace where;
   std::string device; // "cpu"
   bool isView = false;
+  bool isPrepared = false; // it runs once, before the first step
   bool isTransfer = false; // between ranks
   int64_t bytesSent = 0;   // to other ranks, each time that it runs
   std::vector<ObservedTensor> inputs, outputs;
@@ -71,6 +72,9 @@ public:
     (void)task, (void)step, (void)data;
     return Status::ok();
   }
+  /// Whether tasks that ran once, before the first step, are shown to before() and after(), too, when the next run
+  /// begins: asked then. They take no time of a step.
+  virtual bool wantsPrepared() const { return false; }
   /// Whether inner() is to be called: asked once, when the run begins.
   virtual bool wantsInnerTimes() const { return false; }
   /// Behind a task with graphs, before after(): its graphs' tasks, views left out.

@@ -207,6 +207,7 @@ Status TaskGraph::run(int64_t steps) { return steps > 0 ? placed(runLanes(steps)
 Status TaskGraph::runLanes(int64_t steps) {
   Lane &own = lanes_[0];
   own.stream->enter();
+  OPC_RETURN_IF_ERROR(showPrepared());
   const bool isPlain = lanes_.size() == 1 && !own.plain.empty() && !isWatched();
   std::optional<user_op::NanKeeping> keeping; // where a run cannot be made again, or would be shown twice
   if (losesNan_ && !isPlain) keeping.emplace();

@@ -4,6 +4,9 @@
 #include "ControlTask.h"
 #include "TaskGraph.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace opc::runtime {
 namespace {
 
@@ -44,6 +47,7 @@ private:
 
 void TaskGraph::observe(RunObserver *observer) {
   observer_ = observer;
+  showsPrepared_ = true; // to this one
   if (observer) observedTasks();
 }
 
@@ -74,6 +78,7 @@ std::vector<ObservedTask> describeTasks(const PlanModel &model,
     o.where = t.where;
     o.device = model.streams[t.stream].device;
     o.isView = t.isView;
+    o.isPrepared = t.isPrepared;
     if (t.batch)
       for (const BatchStep &step : t.batch->steps) o.ops.push_back(step.op.def().name);
     if (t.region)
@@ -138,6 +143,23 @@ const OpInstance &TaskGraph::instance(uint32_t task) const {
 /// Lanes are shown one after the other. Ranks wait for each other within tasks: theirs are not held up.
 std::unique_lock<std::mutex> TaskGraph::alone() {
   return isBoxing_ ? std::unique_lock<std::mutex>() : std::unique_lock(observing_);
+}
+
+/// What ran once since it was last shown.
+Status TaskGraph::showPrepared() {
+  if (!observer_ || !std::exchange(showsPrepared_, false) || !observer_->wantsPrepared()) return Status::ok();
+  for (const PlanModel::Stream &stream : model_.streams)
+    for (uint32_t index : stream.tasks) {
+      const ModelTask &task = model_.tasks[index];
+      const auto isGone = [&](uint32_t t) { return isReleased(model_.tensors[t].reg); };
+      if (!task.isPrepared || std::any_of(task.inputs.begin(), task.inputs.end(), isGone) ||
+          std::any_of(task.outputs.begin(), task.outputs.end(), isGone))
+        continue;
+      DataView data(*this, task, step_);
+      OPC_RETURN_IF_ERROR(observer_->before(observed_[index], step_, data));
+      OPC_RETURN_IF_ERROR(observer_->after(observed_[index], step_, data));
+    }
+  return Status::ok();
 }
 
 Status TaskGraph::observeViews(const Lane &lane, size_t *next, uint32_t operation, int64_t step) {

@@ -437,6 +437,7 @@ Status TaskGraph::prepare() {
 }
 
 Status TaskGraph::runOnce(uint32_t index, Stream &stream) {
+  showsPrepared_ = true;
   Status status = kernels_[index].front()->run(stream.context());
   if (status.isOk()) status = stream.synchronize();
   return status.isOk() ? status : failed(std::move(status), index);
@@ -449,6 +450,7 @@ Status TaskGraph::bind() {
   boxings_.resize(model_.tasks.size());
   isReady_.resize(model_.tasks.size());
   OPC_RETURN_IF_ERROR(linkDevices());
+  OPC_RETURN_IF_ERROR(renewAll()); // those of a bind that failed half way
   OPC_RETURN_IF_ERROR(prepare());
   for (size_t s = 0; s < model_.streams.size(); ++s) {
     lanes_[s].stream->enter();
@@ -466,19 +468,18 @@ Status TaskGraph::bind() {
   OPC_RETURN_IF_ERROR(takeScratch());
   buildLanes(edges_);
   bound_ = true;
-  std::fill(changed_.begin(), changed_.end(), false);
-  anyChanged_ = false;
   for (size_t s = 1; s < lanes_.size(); ++s) lanes_[s].thread = std::thread(&TaskGraph::workerLoop, this, &lanes_[s]);
   return Status::ok();
 }
 
 void TaskGraph::markChanged(uint32_t reg) {
-  if (bound_) changed_[reg] = anyChanged_ = true;
+  changed_[reg] = anyChanged_ = true; // of a graph that is not bound, too: a bind that failed has made some kernels
 }
 
 /// Ties a task anew to what has changed of what it reads.
 Status TaskGraph::renew(uint32_t index, Stream &stream) {
   const ModelTask &task = model_.tasks[index];
+  if (task.op) return Status::ok(); // it has no kernel yet
   if (std::none_of(task.inputs.begin(), task.inputs.end(), [&](uint32_t t) { return isTiedTo(t); }))
     return Status::ok();
   for (uint32_t v = 0; v < kernels_[index].size(); ++v) {
@@ -488,15 +489,16 @@ Status TaskGraph::renew(uint32_t index, Stream &stream) {
       return std::move(status).withContext("preparing " + model_.describe(index));
   }
   if (!task.isPrepared) return Status::ok();
+  // Until it has run, what it makes is no value: a run that fails now is made up for by the next one.
+  isReady_[index] = false;
   for (uint32_t out : task.outputs) changed_[model_.tensors[out].reg] = true;
-  return runOnce(index, stream);
+  OPC_RETURN_IF_ERROR(runOnce(index, stream));
+  isReady_[index] = true;
+  return Status::ok();
 }
 
-Status TaskGraph::refresh() {
-  if (!isLinked_) {
-    OPC_RETURN_IF_ERROR(linkDevices());
-    OPC_RETURN_IF_ERROR(takeScratch());
-  }
+/// Ties all kernels that have been made to what has changed.
+Status TaskGraph::renewAll() {
   if (!anyChanged_) return Status::ok();
   for (const bool isPrepared : {true, false})
     for (size_t s = 0; s < model_.streams.size(); ++s) {
@@ -508,6 +510,15 @@ Status TaskGraph::refresh() {
     }
   std::fill(changed_.begin(), changed_.end(), false);
   anyChanged_ = false;
+  return Status::ok();
+}
+
+Status TaskGraph::refresh() {
+  if (!isLinked_) {
+    OPC_RETURN_IF_ERROR(linkDevices());
+    OPC_RETURN_IF_ERROR(takeScratch());
+  }
+  OPC_RETURN_IF_ERROR(renewAll());
   return Status::ok();
 }
 

@@ -188,6 +188,8 @@ private:
   Status prepare();
   Status runOnce(uint32_t index, Stream &stream);
   Status renew(uint32_t index, Stream &stream);
+  Status renewAll();
+  Status showPrepared();
   void buildLanes(const std::vector<CrossEdge> &edges);
   static void noteLeaving(Lane &lane);
   template <bool kLeaves> Status runPlainAs(Lane &lane, int64_t first, int64_t steps);
@@ -246,6 +248,7 @@ private:
   std::vector<std::vector<KernelTask *>> variants_;
   std::vector<std::unique_ptr<BoxingTask>> boxings_; // by task
   std::vector<bool> isReady_;                        // by task: one that runs once has
+  bool showsPrepared_ = false;                       // some have run since they were shown
   RankLink link_;
   std::unique_ptr<DeviceExchange> exchange_;
   bool isLinked_ = false; // exchange_ is of the communicator that is there

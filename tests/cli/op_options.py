@@ -106,6 +106,35 @@ class CastOps(Folder):
         with open(self.path("cast.pbtxt"), encoding="utf-8") as f:
             self.assertEqual(f.read().count('op_type_name: "cast"'), 3)  # x in, y and z out
 
+    def test_ops_that_are_of_their_types(self):
+        """"*" leaves out what reads bits and ops with graphs; by name they are refused."""
+        dtype = 'attr { key: "dtype" value { at_data_type: kUInt16 } }'
+        bits = port("x", [8], "kFloat16") + op("e", "exp", {"x": "x/out"}) + op("b", "bit_cast", {"in": "e/y_0"}, "out", dtype) + result("y", "b/out_0")
+        x = self.random.uniform(-1, 1, 8).astype(np.float16)
+        for wanted in ("*=f32", "*=bf16"):
+            got = self.run_graph(bits, {"x": x}, "--cast-ops", wanted)
+            self.assertEqual(got.dtype, np.uint16)
+            np.testing.assert_allclose(got.view(np.float16).astype(np.float64), np.exp(x.astype(np.float64)), rtol=2.0 ** (-10 if wanted == "*=f32" else -7))
+        self.assertIn("it reads the bits of its input", self.opc("compile", "net.pbtxt", "--cast-ops", "b=f32", "-o", "o.plan", code=3).stderr)
+        folder = os.path.join(os.environ["OPC_SOURCE_DIR"], "tests", "compat", "plan-5")
+        graph = os.path.join(folder, "graph.pbtxt")
+        self.opc("run", graph, "--input", f"x=@{folder}/x.npy", "--cast-ops", "*=f64", "--expect", f"y=@{folder}/y.npy", "--rtol", "1e-5")
+        said = self.opc("run", graph, "--input", f"x=@{folder}/x.npy", "--cast-ops", "b=f64", code=3).stderr
+        self.assertIn("if: --cast-ops cannot give it another type: its graphs are made for the types around them", said)
+
+    def test_what_is_cut_has_the_type_of_the_graph(self):
+        chain = CHAIN.replace("kFloat", "kFloat16")
+        x = self.random.uniform(-1, 1, 64).astype(np.float16)
+        self.write("net.pbtxt", chain)
+        np.save(self.path("x.npy"), x)
+        self.opc("run", "net.pbtxt", "--input", "x=@x.npy", "--cast-ops", "*=f32", "--until", "first", "--output", "first=z.npy")
+        z = np.load(self.path("z.npy"))
+        np.testing.assert_array_equal(z, np.exp(x.astype(np.float64)).astype(np.float16))
+        # An op that what is given makes needless may be named; one that is not there is refused.
+        self.opc("run", "net.pbtxt", "--feed", "first/y_0=@z.npy", "--cast-ops", "first=f32", "--output", "y=y.npy")
+        np.testing.assert_allclose(np.load(self.path("y.npy")), np.exp(z.astype(np.float64)), rtol=2e-3)
+        self.assertIn("'third'", self.opc("run", "net.pbtxt", "--fill", "zeros", "--cast-ops", "third=f32", "--until", "first", code=2).stderr)
+
     def test_first_request_counts(self):
         x = self.random.uniform(-1, 1, 64).astype(np.float32)
         got = self.run_graph(CHAIN, {"x": x}, "--cast-ops", "second=f32", "--cast-ops", "exp=f16")

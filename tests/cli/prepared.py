@@ -126,6 +126,20 @@ class Prepared(unittest.TestCase):
         done = self.opc("run", "g.pbtxt", "--weights", "bad.npz", "--input", "x=@x.npy", "--trap", "nan", code=5)
         self.assertIn("rows", done.stdout + done.stderr)
 
+    def test_who_looks_at_tensors_of_a_plan(self):
+        self.opc("compile", "g.pbtxt", "-o", "g.plan")
+        self.values("g.plan", "--capture", "*=seen", "--repeat", "2")
+        np.testing.assert_array_equal(np.load(self.captured("wide")), self.w.astype(np.float32))
+        np.testing.assert_array_equal(np.load(self.captured("rows")), self.table[self.index])
+        self.captured("last")
+        bad = self.table.copy()
+        bad[self.index[3]] = np.inf
+        np.savez(self.path("bad.npz"), w=self.w, table=bad, index=self.index)
+        for where in ("g.plan", "g.pbtxt"):
+            done = self.opc("run", where, "--weights", "bad.npz", "--input", "x=@x.npy", "--trap", "inf", code=5)
+            self.assertIn("gather: rows/out_0", done.stderr, where)
+        self.values("g.plan", "--profile")
+
     def captured(self, name):
         for folder, _, files in os.walk(self.path("seen")):
             for f in files:

@@ -52,7 +52,8 @@ TEST_CASE("the pool says that a NaN was made, once", "[parallel]") {
         CHECK(cpu::takeInvalid(threads));
         CHECK_FALSE(cpu::takeInvalid(threads));
       }
-    }).join();
+    })
+        .join();
   }
 }
 

@@ -71,12 +71,15 @@ Status errorOf(const std::function<void(PreparedPlan *)> &damage) {
 
 /// Counts what a run shows.
 struct Counter final : RunObserver {
+  explicit Counter(bool all = false) : isOfAll(all) {}
+  bool wantsPrepared() const override { return isOfAll; }
   Status before(const ObservedTask &, int64_t, TaskData &) override { return Status::ok(); }
   Status after(const ObservedTask &task, int64_t, TaskData &) override {
     names += task.name + " ";
     return Status::ok();
   }
   std::string names;
+  bool isOfAll;
 };
 
 } // namespace
@@ -97,6 +100,45 @@ TEST_CASE("a prepared tensor follows its variable", "[planprepared]") {
   CHECK(resultOf(&*s, "z") == 9);
 }
 
+TEST_CASE("a first run that fails half way leaves nothing that is of before", "[planprepared]") {
+  // p = (w + 1)^2 is prepared, then rows of `table` by `index`, which names one that is not there; y = x + p + rows.
+  PreparedPlan p(false);
+  const uint32_t table = p.b.variable("table", Shape{2, kSize}), index = p.b.variable("index", Shape{1}, kInt32);
+  const uint32_t rows = p.b.tensor("rows", Shape{1, kSize}, kFloat, plan::Register::PREPARED);
+  const uint32_t z = p.b.tensor("z", Shape{1, kSize});
+  plan::Task *gather = p.b.task("rows", "gather", {{"in", {table}}, {"indices", {index}}}, {{"out", {rows}}});
+  plan::Attribute *axis = gather->add_attr();
+  axis->set_name("axis");
+  axis->mutable_value()->set_at_int64(0);
+  p.b.task("all", "broadcast_add", {{"x", {p.y}}, {"y", {rows}}}, {{"z", {z}}});
+  p.b.output("z", z);
+  Result<Session> s = load(p.b);
+  INFO(s.status().toString());
+  REQUIRE(s.isOk());
+  const auto set = [&](float w, int32_t at) {
+    Result<HostTensor> values = HostTensor::create(kFloat, Shape{2, kSize}),
+                       place = HostTensor::create(kInt32, Shape{1});
+    std::fill_n(values->as<float>(), 2 * kSize, 100.0f);
+    *place->as<int32_t>() = at;
+    REQUIRE(s->setVariable("w", filled(w)).isOk());
+    REQUIRE(s->setVariable("table", *values).isOk());
+    REQUIRE(s->setVariable("index", *place).isOk());
+  };
+  REQUIRE(s->feed("x", filled(5)).isOk());
+  for (const int32_t wrong : {7, 8}) {
+    set(static_cast<float>(wrong), wrong);
+    const Status failed = s->run(1);
+    CHECK(failed.id() == "OPC0601");
+    CHECK_THAT(failed.message(), Catch::Contains("gather: indices"));
+  }
+  set(2, 1);
+  CHECK(resultOf(&*s, "z") == 124); // 5 + 9 + 10 + 100
+  set(3, 9);
+  CHECK(s->run(1).id() == "OPC0601");
+  set(4, 0);
+  CHECK(resultOf(&*s, "z") == 140);
+}
+
 TEST_CASE("what is prepared is no task of a step", "[planprepared]") {
   PreparedPlan p(false);
   Result<Session> s = load(p.b);
@@ -110,6 +152,14 @@ TEST_CASE("what is prepared is no task of a step", "[planprepared]") {
   CHECK(counter.names == "sum last sum last ");
   CHECK(s->stats().tasks == 4);
   CHECK(s->stats().prepared == 2);
+  // Who wants to see them does so once, and when they have run again.
+  Counter all(true);
+  s->observe(&all);
+  CHECK(resultOf(&*s) == 12);
+  CHECK(resultOf(&*s) == 12);
+  REQUIRE(s->setVariable("w", filled(1)).isOk());
+  CHECK(resultOf(&*s) == 15);
+  CHECK(all.names == "first square sum last sum last first square sum last ");
 }
 
 TEST_CASE("what only prepared tensors are made of is given back", "[planprepared]") {

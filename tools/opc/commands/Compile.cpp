@@ -118,6 +118,23 @@ private:
   std::vector<std::string> codes_;
 };
 
+/// The graph's, as `opc show` counts them, before the compiler has added or joined any; of IR those of its phase.
+size_t opsOf(const std::vector<PhaseFacts> &phases) {
+  for (const PhaseFacts &s : phases)
+    if (s.name == phaseName(Phase::kShape)) return s.ops;
+  return phases.front().ops;
+}
+
+/// Where no --emit says what is written, a name that ends as that of another form would mislead.
+Status checkEndingFor(const std::string &emitted, const std::string &output) {
+  const std::string ending = std::filesystem::path(output).extension().string();
+  for (const char *other : {"plan", "mlir", "mlirbc", "pbtxt", "pb", "onnx"})
+    if (emitted != other && ending == std::string(".") + other)
+      return Status(StatusCode::kUsage, "OPC0002", "-o " + output + ": without --emit opc compile writes " + emitted)
+          .withHelp(std::string("give --emit ") + other + ", or a name that ends in ." + emitted);
+  return Status::ok();
+}
+
 class CompileCommand final : public Command {
 public:
   CommandSpec spec() override {
@@ -271,16 +288,6 @@ private:
     return Status::ok();
   }
 
-  /// Where no --emit says what is written, a name that ends as that of another form would mislead.
-  Status checkEndingOfOutput() const {
-    const std::string ending = std::filesystem::path(output_).extension().string();
-    for (const char *other : {"plan", "mlir", "mlirbc", "pbtxt", "pb", "onnx"})
-      if (isEmitUnsaid_ && emit_ != other && ending == std::string(".") + other)
-        return Status(StatusCode::kUsage, "OPC0002", "-o " + output_ + ": without --emit opc compile writes " + emit_)
-            .withHelp(std::string("give --emit ") + other + ", or a name that ends in ." + emit_);
-    return Status::ok();
-  }
-
   Status readFlags(const std::string &graph) {
     std::optional<Phase> to;
     if (!to_.empty()) {
@@ -363,20 +370,13 @@ private:
     files.readsSettings(invocation);
     for (const std::string &path : onnx_.weights()) files.reads(path, "--weights");
     OPC_RETURN_IF_ERROR(files.writes(output_, "-o"));
-    OPC_RETURN_IF_ERROR(checkEndingOfOutput());
+    OPC_RETURN_IF_ERROR(isEmitUnsaid_ ? checkEndingFor(emit_, output_) : Status::ok());
     if (isOnnx()) OPC_RETURN_IF_ERROR(files.writes(OnnxOutput::dataPath(output_), "the data beside -o"));
     OPC_RETURN_IF_ERROR(files.writes(calibrate_, "--calibrate"));
     OPC_RETURN_IF_ERROR(files.writes(trace_, "--trace"));
     OPC_RETURN_IF_ERROR(files.writes(modelFlags_.weightsOut(), "--weights-out"));
     OPC_RETURN_IF_ERROR(files.writes(reproducer_, "--reproducer"));
     return files.writes(simulateTrace_, "--simulate-trace");
-  }
-
-  /// The graph's, as `opc show` counts them, before the compiler has added or joined any; of IR those of its phase.
-  static size_t opsOf(const std::vector<PhaseFacts> &phases) {
-    for (const PhaseFacts &s : phases)
-      if (s.name == phaseName(Phase::kShape)) return s.ops;
-    return phases.front().ops;
   }
 
   void report(Invocation &invocation, const Pipeline &pipeline, const std::string &graph, size_t bytes, bool json,

@@ -23,6 +23,7 @@ public:
   Status open(const std::vector<std::string> &globs, const std::string &statsPath,
               const std::vector<ObservedTask> &tasks, FileUse *files);
   Status after(const ObservedTask &task, int64_t step, TaskData &data) override;
+  bool wantsPrepared() const override { return true; }
   /// Completes the file of statistics, and notes how much was written.
   Status finish(std::vector<std::string> *notes);
 

@@ -33,6 +33,9 @@ public:
       if (sees(o, task)) OPC_RETURN_IF_ERROR(o.observer->before(task, step, data));
     return Status::ok();
   }
+  bool wantsPrepared() const override {
+    return std::any_of(list_.begin(), list_.end(), [](const One &o) { return o.observer->wantsPrepared(); });
+  }
   bool wantsInnerTimes() const override {
     return std::any_of(list_.begin(), list_.end(), [](const One &o) { return o.observer->wantsInnerTimes(); });
   }
@@ -51,7 +54,9 @@ private:
     RunObserver *observer;
     bool onAllRanks;
   };
-  bool sees(const One &o, const ObservedTask &task) const { return o.onAllRanks || task.rank == first_; }
+  bool sees(const One &o, const ObservedTask &task) const {
+    return (o.onAllRanks || task.rank == first_) && (!task.isPrepared || o.observer->wantsPrepared());
+  }
   std::vector<One> list_;
   bool onAllRanks_ = false;
   int64_t first_ = 0;

@@ -37,6 +37,7 @@ public:
   Status before(const ObservedTask &task, int64_t step, TaskData &data) override;
   /// OPC0620 with the op, its place and the first bad element.
   Status after(const ObservedTask &task, int64_t step, TaskData &data) override;
+  bool wantsPrepared() const override { return true; }
 
   bool fired() const { return fired_.has_value(); }
   /// What a run leaves that failed with `status`: the op that fired as a case of its own, and where it is, in the help;
