@@ -27,10 +27,12 @@ bool isCastable(Type type) {
   return tensor && isa<Float16Type, BFloat16Type, Float32Type, Float64Type>(tensor.getElementType());
 }
 
+constexpr StringLiteral kBitCast = "bit_cast";
+
 /// Whether an op is made for the types around it: its graphs are (if, loop), or it reads bits.
 bool isOfItsTypes(ir::UserOp op) {
   const user_op::OpDef *def = op.def();
-  return def && (controlKind(def->name) != ControlKind::kNone || def->name == "bit_cast");
+  return def && (controlKind(def->name) != ControlKind::kNone || op.getOpType() == kBitCast);
 }
 
 class OpCaster {
@@ -93,7 +95,7 @@ private:
     if (isOfItsTypes(op)) {
       emitStatus(op, Status(StatusCode::kInvalidGraph, "OPC0208",
                             def.name + ": --cast-ops cannot give it another type: " +
-                                (def.name == "bit_cast" ? "it reads the bits of its input"
+                                (op.getOpType() == kBitCast ? "it reads the bits of its input"
                                                         : "its graphs are made for the types around them"))
                          .withHelp("cast ops that compute values"));
       return failure();
