@@ -96,7 +96,7 @@ private:
       emitStatus(op, Status(StatusCode::kInvalidGraph, "OPC0208",
                             def.name + ": --cast-ops cannot give it another type: " +
                                 (op.getOpType() == kBitCast ? "it reads the bits of its input"
-                                                        : "its graphs are made for the types around them"))
+                                                            : "its graphs are made for the types around them"))
                          .withHelp("cast ops that compute values"));
       return failure();
     }
