@@ -41,7 +41,7 @@ struct DnnlConvolution::Described {
   memory::desc source, weight, target, scratchpad;
   std::string implementation;
   dnnl::primitive primitive;
-  memory::desc scratchpad_desc() const { return scratchpad; }
+  memory::desc scratchpad_desc() const { return scratchpad; } // NOLINT(readability-identifier-naming): as oneDNN
 
   static Described of(const ConvGeometry &g, ConvDirection direction, const memory::desc &in,
                       const memory::desc &weight, bool bias, const memory::desc &out, const ConvExtras &extras) {
