@@ -15,6 +15,10 @@ config.test_exec_root = os.path.join(config.opc_build_dir, "tests", config.opc_s
 if config.opc_nvcc not in ("", "OFF") and not config.opc_nvcc.endswith("NOTFOUND"):
     config.available_features.add("nvcc")
 
+# REQUIRES: python is for tests that need the Python package, which sanitized builds do without.
+if os.path.exists(os.path.join(config.opc_build_dir, "python", "opc", "__init__.py")):
+    config.available_features.add("python")
+
 # FileCheck, not and split-file sit in one folder.
 llvm_bin = os.path.dirname(config.opc_filecheck)
 config.environment["PATH"] = os.pathsep.join([config.opc_bin_dir, llvm_bin, os.environ.get("PATH", "")])

@@ -18,6 +18,8 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:-allow_user_poisoning=0:detect_container_over
 export LSAN_OPTIONS=${LSAN_OPTIONS:-suppressions=$suppressions/lsan.txt:print_suppressions=0}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:abort_on_error=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-ignore_noninstrumented_modules=1:suppressions=$suppressions/tsan.txt:print_suppressions=0:history_size=4:atexit_sleep_ms=0}
+# Frames of unoptimized code with red zones are several times as large: depths that we allow are to fit.
+[ -z "${OPC_PRESET:-}" ] || [ "$OPC_PRESET" = release ] || ulimit -s 262144 2>/dev/null || true
 # libomp stands in for libgomp (third_party/Dependencies.cmake), whose barriers the thread sanitizer does not see.
 [ "${OPC_PRESET:-}" != tsan ] || export OMP_TOOL_LIBRARIES=${OMP_TOOL_LIBRARIES:-/usr/lib/llvm-22/lib/libarcher.so}
 ctest --test-dir "$dir" --output-on-failure -j2 "$@"

@@ -1,14 +1,11 @@
 // Elementwise operators run through their kernels: every op, case and dtype against its expression, and the edges.
 // SPDX-License-Identifier: Apache-2.0
 #include "opc/Elementwise.h"
-#include "KernelTask.h"
 #include "OpCall.h"
-#include "Parallel.h"
 #include "opc/Convert.h"
 #include "opc/Dispatch.h"
 
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -230,31 +227,4 @@ TEST_CASE("NaN passes through relu, clip and the extrema", "[elementwise]") {
       std::isnan(run("broadcast_maximum", {tensorOf(kDouble, {1}, {nan}), tensorOf(kDouble, {1}, {1})}).out.values[0]));
   CHECK(std::isnan(
       run("broadcast_minimum", {tensorOf(kBFloat16, {1}, {1}), tensorOf(kBFloat16, {1}, {nan})}).out.values[0]));
-}
-
-TEST_CASE("a small task costs nanoseconds", "[elementwise][.timing]") {
-  const OpDef *def = registry().findOp("scalar_add");
-  user_op::OpConf conf;
-  conf.name = "t";
-  conf.type = "scalar_add";
-  conf.inputs.push_back({"in", {"x/out"}});
-  conf.attrs = {{"has_float_operand", AttrValue(true)}, {"float_operand", AttrValue(1.0)}};
-  REQUIRE(completeOpConf(*def, &conf).isOk());
-  OpInstance op(*def, conf);
-  op.inputDescs()[0] = TensorDesc(Shape{8}, kFloat);
-  REQUIRE(op.infer().isOk());
-  float x[8] = {}, y[8];
-  DeviceCtx ctx(DeviceType::kCPU, 1, cpu::parallelFor);
-  auto kernel = op.selectKernel(registry(), DeviceType::kCPU);
-  auto task = KernelTask::create(op, **kernel, &ctx, {x, y}, {false}, nullptr, 0);
-  REQUIRE(task.isOk());
-  double best = 1e9;
-  for (int r = 0; r < 20; ++r) {
-    const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < 10000; ++i)
-      if (!(*task)->run(&ctx)) FAIL("run failed");
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 10000);
-  }
-  WARN("scalar_add of 8 elements: " << best * 1e9 << " ns");
-  CHECK(best < 30e-9);
 }
