@@ -15,8 +15,7 @@ using namespace opc;
 
 namespace {
 
-/// Calls body() in one piece of a loop; the other pieces wait until it has been called, so that they are in other
-/// threads where there are some.
+/// Calls body() in the first piece of a loop that begins, in whatever thread that is.
 template <class F> void inOneThread(int threads, F body) {
   struct Work {
     F body;
