@@ -119,6 +119,14 @@ class KeptNan(unittest.TestCase):
         self.x[:, 3] = 0
         self.check(self.x, True, weights="inf.npz")
 
+    def test_runs_that_are_not_made_again(self):
+        """Of several ranks, for sizes in a range, and while somebody watches."""
+        self.x[1, 3, 5, 7] = np.nan
+        expected = np.zeros(self.x.shape, bool)
+        expected[1, :, 3:8, 5:10] = True
+        for more in (["--mesh", "2", "--ranks", "2"], ["--shape", f"x=1..4,{CHANNELS},{SIDE},{SIDE}"], ["--trace", "t.json"], ["--profile"]):
+            np.testing.assert_array_equal(np.isnan(self.values("g.pbtxt", self.x, *more)), expected, str(more))
+
     def test_numbers_of_channels(self):
         """Of one sample after the other, where the library has no direct kernel."""
         for channels in (2, 6, 10, 34):
