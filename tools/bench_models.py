@@ -6,7 +6,8 @@
 #
 # Each engine is a process of its own that waits while another one runs. A round lets each run a few times; a row's time
 # is the median over the rounds of each round's fastest run, and a ratio is opc's time over the peer's: the machine may
-# be busy, so trust ratios and not times. Memory is the peak of the resident size while loading and running, less what
+# be busy, so trust ratios and not times. The floor is what the model's products and convolutions take at the speed of
+# large products by themselves, measured in the same run (bench_floor.py). Memory is the peak of the resident size while loading and running, less what
 # the process took before it loaded the model (the interpreters of the peers are not counted).
 # SPDX-License-Identifier: Apache-2.0
 
@@ -130,6 +131,8 @@ def measure(args, found, model, batch, threads, steps=None):
 
 
 def main():
+    import bench_floor  # which uses this module
+
     parser = argparse.ArgumentParser(description="whole models through opc and its peers, in turns")
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--batch", default="1,8")
@@ -153,17 +156,19 @@ def main():
                        check=True)
     if not args.json:
         print(f"{'model':<10} {'batch':>5} {'threads':>7} {'engine':<12} {'ms':>9} {'opc/it':>7} {'peak MB':>8} {'opc/it':>7} "
-              f"{'load s':>7} {'difference':>10}")
+              f"{'load s':>7} {'floor ms':>9} {'it/floor':>8} {'difference':>10}")
     for model in wanted:
         for batch in map(int, args.batch.split(",")):
             for threads in map(int, args.threads.split(",")):
+                least = bench_floor.of_model(args, args.folder / f"{model}_b{batch}.pbtxt", threads)
                 for r in measure(args, found, model, batch, threads):
+                    r.update(least, floor_ratio=r["ms"] / least["floor_ms"])
                     rows.append(r)
                     bad |= not r["agrees"]
                     if not args.json:
                         print(f"{r['model']:<10} {r['batch']:>5} {r['threads']:>7} {r['engine']:<12} {r['ms']:>9.2f} "
                               f"{r['opc_ratio']:>7.2f} {r['peak_mb']:>8.1f} {r['opc_memory_ratio']:>7.2f} "
-                              f"{r['load_s']:>7.2f} {r['difference']:>10.1e}{'' if r['agrees'] else '  DIFFERS'}", flush=True)
+                              f"{r['load_s']:>7.2f} {r['floor_ms']:>9.2f} {r['floor_ratio']:>8.2f} {r['difference']:>10.1e}{'' if r['agrees'] else '  DIFFERS'}", flush=True)
     if args.json:
         print(json.dumps({"schema": 1, "rows": rows}, indent=1))
     return 1 if bad else 0

@@ -12,14 +12,13 @@
 
 import argparse
 import json
-import math
 import pathlib
 import re
 import subprocess
 import sys
 
+import bench_floor
 import bench_models as bench
-import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -42,69 +41,6 @@ op {{ name: "bench_loss" user_conf {{ op_type_name: "reduce_mean" input {{ key: 
     subprocess.run([str(args.build / "bin/opc"), "grad", "-", "--loss", "bench_loss", "--optimizer", "sgd", "--lr", "1e-3", "-q",
                     "-o", str(path)], input=text, text=True, check=True)
     return path
-
-
-def show(args, path, what):
-    done = subprocess.run([str(args.build / "bin/opc"), "show", str(path), "--what", what, "--json"], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
-
-
-def input_text(name, shape):
-    dims = " ".join(f"dim: {d}" for d in shape)
-    return f'op {{ name: "{name}" input_conf {{ out: "out" blob_conf {{ shape {{ {dims} }} data_type: kFloat }} }} }}\n'
-
-
-def seconds_of(args, threads, shapes, op):
-    """The least time of an op by itself on inputs a and b of these shapes."""
-    path, given = args.folder / "floor.pbtxt", []
-    path.write_text("".join(input_text(name, shape) for name, shape in shapes.items()) + op)
-    for name, shape in shapes.items():
-        np.save(args.folder / f"floor_{name}.npy", np.random.default_rng(0).standard_normal(shape, "f4"))
-        given += ["--input", f"{name}={args.folder}/floor_{name}.npy"]
-    worker = bench.Worker("floor", [str(args.build / "bin/opc-bench"), "model", "--graph", str(path), "--threads", str(threads), *given], {})
-    try:
-        once = worker.ask("run 2")["times"][1]
-        return min(worker.ask(f"run {max(3, min(200, int(0.3 / max(once, 1e-6))))}")["times"])
-    finally:
-        worker.close()
-
-
-PRODUCTS = ("matmul", "batch_matmul", "broadcast_matmul")
-
-
-def products(args, step):
-    """[(operations, shapes of the operands, the op as text)] of the step's products, each shape once, and the operations of all."""
-    graph = show(args, step, "ops")
-    shapes = {t["name"]: t["shape"] for t in show(args, step, "tensors")["tensors"]}
-    flops = {op["name"]: op["flops"] for op in show(args, step, "cost")["ops"]}
-    found, total = {}, 0
-    for op in graph["ops"]:
-        if op["type"] not in PRODUCTS:
-            continue
-        operands = [i["tensor"] for i in op["inputs"] if i["arg"] in ("a_0", "b_0")]
-        flags = {k: v["value"] for k, v in op["attrs"].items() if k in ("transpose_a", "transpose_b")}
-        key = (op["type"], *(tuple(shapes[t]) for t in operands), *sorted(flags.items()))
-        total += flops[op["name"]]
-        if key in found:
-            continue
-        attrs = "".join(f' attr {{ key: "{k}" value {{ at_bool: {str(v).lower()} }} }}' for k, v in flags.items())
-        found[key] = (flops[op["name"]], {n: shapes[t] for n, t in zip("ab", operands)},
-                      f'op {{ name: "mm" user_conf {{ op_type_name: "{op["type"]}" input {{ key: "a" value {{ s: "a/out" }} }} '
-                      f'input {{ key: "b" value {{ s: "b/out" }} }}{attrs} }} }}\nop {{ name: "y" output_conf {{ in: "mm/out_0" out: "out" }} }}\n')
-    return list(found.values()), total
-
-
-def floor(args, step, threads):
-    """Milliseconds: all operations at the speed of the best product, and SGD's traffic at that of a sum of two tensors."""
-    of_ops, total = products(args, step)
-    best = max(count / seconds_of(args, threads, operands, text) for count, operands, text in of_ops)
-    count = 1 << 24
-    triad = \
-        'op { name: "s" user_conf { op_type_name: "broadcast_add" input { key: "x" value { s: "a/out" } } input { key: "y" value { s: "b/out" } } } }\n' \
-        'op { name: "y" output_conf { in: "s/z_0" out: "out" } }\n'
-    speed = 12 * count / seconds_of(args, threads, {"a": [count], "b": [count]}, triad)
-    weights = sum(4 * math.prod(v["shape"]) for v in show(args, step, "summary")["variables"] if v["trainable"])
-    return {"floor_ms": (total / best + 3 * weights / speed) * 1e3, "flops": total, "best_gflops": best / 1e9, "optimizer_bytes": 3 * weights}
 
 
 def main():
@@ -135,7 +71,7 @@ def main():
                                       {"OMP_NUM_THREADS": t}),
         }
         for threads in map(int, args.threads.split(",")):
-            least = floor(args, step, threads)
+            least = bench_floor.of_step(args, step, threads)
             for r in bench.measure(args, found, model, int(batch), threads, steps=2):
                 r.update(least, floor_ratio=r["ms"] / least["floor_ms"])
                 rows.append(r)
