@@ -18,6 +18,7 @@
 #include "ModelFlags.h"
 #include "NumberText.h"
 #include "OnnxModel.h"
+#include "OpFlags.h"
 #include "OutputFiles.h"
 #include "PlanInput.h"
 #include "PrintableText.h"
@@ -199,8 +200,10 @@ public:
         Option{"--depth", 0, "N", "how many edges away (default 2)", &depth_}.from(0),
         {"--output", 'o', "FILE", "where to write; - is standard output (the default)", &output_},
         shapeOption(&shapes_, false, true),
-        untilOption(&until_)};
+        untilOption(&until_),
+        {"--no-fuse", 0, "", "as without fused ops and other layouts: what --what memory, tasks and cost have", &noFuse_}};
     for (Option &o : modelFlags_.options()) s.options.push_back(std::move(o));
+    for (Option &o : opFlags_.options()) s.options.push_back(std::move(o));
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
     s.details = "A graph whose inputs leave dimensions open is shown as written, with ? for what is not known; --shape "
                 "closes them. "
@@ -218,6 +221,8 @@ public:
     OPC_RETURN_IF_ERROR(checkEndingAs(isJson(invocation) ? "json" : as_, output_));
     CompileOptions options;
     options.wanted = until_;
+    options.fuse = !noFuse_;
+    OPC_RETURN_IF_ERROR(opFlags_.apply(&options));
     OPC_ASSIGN_OR_RETURN(
         options.shapes,
         parseFixedShapes(shapes_, "a graph is shown at one size; opc show shows a plan of sizes in a range"));
@@ -231,6 +236,10 @@ public:
     if (states && !options.mesh && !input.isIr) return noMesh();
     OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry(input.path));
     if (input.isPlan && !until_.empty()) return usageError("--until needs the graph, and " + input.name + " is a plan");
+    if ((input.isPlan || input.isIr) && (opFlags_.any() || noFuse_))
+      return usageError("--cast-ops, --place, --allow-cpu-fallback and --no-fuse need the graph, and " + input.name +
+                            (input.isPlan ? " is a plan" : " is IR"),
+                        "give them where it is written: opc compile");
     OPC_ASSIGN_OR_RETURN(options, modelFlags_.applied(input, std::move(options)));
     if (input.isPlan && options.mesh && !states)
       return usageError("--mesh has no effect on a plan: it is for what it was compiled for");
@@ -468,6 +477,8 @@ private:
   std::optional<int64_t> depth_;
   std::vector<std::string> shapes_, until_;
   ModelFlags modelFlags_;
+  OpFlags opFlags_;
+  bool noFuse_ = false;
   MeshFlags mesh_;
 };
 

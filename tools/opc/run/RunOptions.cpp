@@ -82,7 +82,7 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
   compile.device = invocation.flags().device;
   if (Result<std::string> devices = devicesOfRanks(compile.device, ranks.ranks())) compile.device = std::move(*devices);
   compile.simplify = !noSimplify;
-  // A fused relu hides the NaN that a trap looks for.
+  // A trap names the op that made the value, and not what it was joined with; a joined clip hides an infinity.
   compile.fuse = !noFuse && !noSimplify && !trap.any();
   // Whoever looks at tensors looks at those inside of regions, too.
   compile.regions = !observes();
