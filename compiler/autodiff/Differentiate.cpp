@@ -163,7 +163,7 @@ struct AddGradientsPass : impl::AddGradientsBase<AddGradientsPass> {
   AddGradientsPass(const GradientRequest &request, std::vector<GraphGradient> *found,
                    std::shared_ptr<const GraphTexts> texts)
       : request(request), found(found), texts(std::move(texts)) {}
-  void runOnOperation() override {
+  void runOnGraph() override {
     std::vector<GraphGradient> gradients;
     if (differentiate(getOperation(), registryOf(&getContext()), request ? *request : asked(), &gradients, texts.get())
             .failed())

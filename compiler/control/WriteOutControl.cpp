@@ -328,7 +328,7 @@ namespace {
 struct WriteOutControlPass : impl::WriteOutControlBase<WriteOutControlPass> {
   WriteOutControlPass() = default;
   explicit WriteOutControlPass(std::shared_ptr<const GraphTexts> texts) : texts(std::move(texts)) {}
-  void runOnOperation() override {
+  void runOnGraph() override {
     try {
       if (failed(writeOut(getOperation(), texts.get()))) signalPassFailure();
     } catch (const TooMuch &) {

@@ -225,7 +225,7 @@ template <class Pass> GraphCut askedOf(const Pass &pass) {
 struct PruneGraphPass : impl::PruneGraphBase<PruneGraphPass> {
   using Base::Base;
   explicit PruneGraphPass(const GraphCut &cut) : cut(cut) {}
-  void runOnOperation() override {
+  void runOnGraph() override {
     if (pruneGraph(getOperation(), cut ? *cut : asked()).failed()) signalPassFailure();
   }
   GraphCut asked() const {
@@ -240,7 +240,7 @@ struct PruneGraphPass : impl::PruneGraphBase<PruneGraphPass> {
 struct CutGraphPass : impl::CutGraphBase<CutGraphPass> {
   using Base::Base;
   explicit CutGraphPass(const GraphCut &cut) : cut(cut) {}
-  void runOnOperation() override {
+  void runOnGraph() override {
     if (cutGraph(getOperation(), cut ? *cut : askedOf(*this)).failed()) signalPassFailure();
   }
   friend GraphCut askedOf<CutGraphPass>(const CutGraphPass &);

@@ -152,7 +152,7 @@ struct CutBatchesPass : impl::CutBatchesBase<CutBatchesPass> {
   CutBatchesPass() = default;
   CutBatchesPass(std::shared_ptr<const GraphTexts> texts, std::vector<FusionFacts::Parts> *facts)
       : texts(std::move(texts)), facts(facts) {}
-  void runOnOperation() override {
+  void runOnGraph() override {
     if (trains(getOperation())) return;
     const Registry &registry = registryOf(&getContext());
     for (const BatchWalk &walk : findWalks(graphBlock(getOperation()))) {

@@ -34,11 +34,11 @@ bool trains(ModuleOp module) {
 namespace {
 
 struct WidenHalfPass : impl::WidenHalfBase<WidenHalfPass> {
-  void runOnOperation() override { widenHalf(getOperation(), registryOf(&getContext())); }
+  void runOnGraph() override { widenHalf(getOperation(), registryOf(&getContext())); }
 };
 
 struct FuseConvolutionsPass : impl::FuseConvolutionsBase<FuseConvolutionsPass> {
-  void runOnOperation() override {
+  void runOnGraph() override {
     if (trains(getOperation())) return;
     fuseConvolutions(getOperation());
     fuseIntegers(getOperation());
@@ -46,25 +46,25 @@ struct FuseConvolutionsPass : impl::FuseConvolutionsBase<FuseConvolutionsPass> {
 };
 
 struct FuseAttentionPass : impl::FuseAttentionBase<FuseAttentionPass> {
-  void runOnOperation() override {
+  void runOnGraph() override {
     if (!trains(getOperation())) fuseAttention(getOperation(), registryOf(&getContext()));
   }
 };
 
 struct KeepChannelsLastPass : impl::KeepChannelsLastBase<KeepChannelsLastPass> {
-  void runOnOperation() override {
+  void runOnGraph() override {
     if (!trains(getOperation())) keepChannelsLast(getOperation());
   }
 };
 
 struct PrepareOpsPass : impl::PrepareOpsBase<PrepareOpsPass> {
-  void runOnOperation() override { prepareOps(getOperation()); }
+  void runOnGraph() override { prepareOps(getOperation()); }
 };
 
 struct FormRegionsPass : impl::FormRegionsBase<FormRegionsPass> {
   explicit FormRegionsPass(const FormRegionsOptions &options = {}, std::vector<FusionFacts> *facts = nullptr)
       : Base(options), facts(facts) {}
-  void runOnOperation() override {
+  void runOnGraph() override {
     const Registry &registry = registryOf(&getContext());
     if (!join) {
       if (gpu) formSingleRegions(getOperation(), registry);

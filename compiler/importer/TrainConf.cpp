@@ -215,7 +215,7 @@ std::optional<JobTraining> readTraining(const GraphFile &file, std::vector<Diagn
 
 namespace {
 struct DropTrainConfPass : impl::DropTrainConfBase<DropTrainConfPass> {
-  void runOnOperation() override { forgetTraining(getOperation()); }
+  void runOnGraph() override { forgetTraining(getOperation()); }
 };
 } // namespace
 

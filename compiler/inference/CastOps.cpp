@@ -160,7 +160,7 @@ namespace {
 struct CastOpsPass : impl::CastOpsBase<CastOpsPass> {
   using Base::Base;
   CastOpsPass(std::vector<CastRequest> requests, CastStep step) : requests(std::move(requests)), step(step) {}
-  void runOnOperation() override {
+  void runOnGraph() override {
     for (const std::string &text : ops) {
       const auto [glob, type] = StringRef(text).rsplit('=');
       requests.push_back({glob.str(), parseDataType(type.str())});

@@ -136,7 +136,7 @@ LogicalResult inferShapes(ModuleOp module, const Registry &registry) {
 
 namespace {
 struct InferShapesPass : impl::InferShapesBase<InferShapesPass> {
-  void runOnOperation() override {
+  void runOnGraph() override {
     if (inferShapes(getOperation(), registryOf(&getContext())).failed()) signalPassFailure();
   }
 };

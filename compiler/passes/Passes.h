@@ -3,6 +3,7 @@
 #pragma once
 
 #include "GraphFacts.h"
+#include "GraphPass.h"
 #include "MeshRequest.h"
 #include "OpcDialect.h"
 #include "PassRequests.h"

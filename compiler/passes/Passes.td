@@ -7,7 +7,7 @@ include "mlir/Pass/PassBase.td"
 
 // Ops mean what the registry of the context's opc dialect says. Every pass works on a module whose first function is the
 // graph.
-class GraphPass<string argument> : Pass<argument, "::mlir::ModuleOp">;
+class GraphPass<string argument> : PassBase<argument, "::opc::GraphPass">;
 
 def PruneGraph : GraphPass<"opc-prune"> {
   let summary = "Erases what nothing that is asked for needs, before tensors have types";

@@ -14,6 +14,7 @@
 #include "Graph.h"
 #include "GraphEmitter.h"
 #include "GraphFile.h"
+#include "GraphPass.h"
 #include "GraphStates.h"
 #include "Importer.h"
 #include "LearningRate.h"
@@ -338,9 +339,14 @@ struct Pipeline::Impl {
     populatePhase(phase, passes, options, &found);
     if (std::string how = plannedCrash(phase, source.name); !how.empty()) passes.addPass(createPlannedCrash(how));
     if (passes.empty()) return true;
+    auto run = [&](ModuleOp graph) {
+      const LogicalResult done = passes.run(graph);
+      if (failed(done)) throwAgain();
+      return done;
+    };
     for (auto &copy : variants.copies())
-      if (failed(passes.run(*copy))) return false;
-    return forParts([&](ModuleOp graph) { return passes.run(graph); });
+      if (failed(run(*copy))) return false;
+    return forParts(run);
   }
 
   /// What sizes in a range do not go with. A graph's own gradients are found when it is known.

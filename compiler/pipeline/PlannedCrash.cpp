@@ -3,9 +3,9 @@
 #include "PlannedCrash.h"
 
 #include "Graph.h"
+#include "GraphPass.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Pass/Pass.h"
 #include "llvm/Support/ErrorHandling.h"
 
 #include <csignal>
@@ -30,11 +30,11 @@ void spoil(mlir::ModuleOp module) {
     if (op.getNumOperands() > 0 && !op.hasTrait<mlir::OpTrait::IsTerminator>()) return op.eraseOperand(0);
 }
 
-struct PlannedCrashPass : mlir::PassWrapper<PlannedCrashPass, mlir::OperationPass<mlir::ModuleOp>> {
+struct PlannedCrashPass : mlir::PassWrapper<PlannedCrashPass, GraphPass> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PlannedCrashPass)
   explicit PlannedCrashPass(std::string h) : how(std::move(h)) {}
   llvm::StringRef getArgument() const final { return "planned-crash"; }
-  void runOnOperation() override {
+  void runOnGraph() override {
     if (how == "invalid") return spoil(getOperation());
     crashAs(how);
   }

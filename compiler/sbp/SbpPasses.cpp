@@ -31,7 +31,7 @@ public:
   MeshPass(const MeshPass &other) : Base<Derived>(other), request_(other.request_) {}
   explicit MeshPass(const MeshRequest &request) : request_(request) {}
 
-  void runOnOperation() override {
+  void runOnGraph() override {
     ModuleOp module = this->getOperation();
     if (request_) {
       if (derived().run(module, *request_).failed()) this->signalPassFailure();
@@ -94,7 +94,7 @@ struct InsertBoxingPass : MeshPass<InsertBoxingPass, impl::InsertBoxingBase> {
 };
 
 struct NumberBoxingsPass : impl::NumberBoxingsBase<NumberBoxingsPass> {
-  void runOnOperation() override { numberBoxings(getOperation()); }
+  void runOnGraph() override { numberBoxings(getOperation()); }
 };
 
 struct AssignLagsPass : MeshPass<AssignLagsPass, impl::AssignLagsBase> {

@@ -220,7 +220,7 @@ namespace {
 
 struct AssignDevicesPass : impl::AssignDevicesBase<AssignDevicesPass> {
   using AssignDevicesBase::AssignDevicesBase;
-  void runOnOperation() override {
+  void runOnGraph() override {
     if (assignDevices(getOperation(), registryOf(&getContext()), fallback).failed()) signalPassFailure();
   }
 };

@@ -16,21 +16,21 @@ namespace opc {
 namespace {
 
 struct ScheduleOpsPass : impl::ScheduleOpsBase<ScheduleOpsPass> {
-  void runOnOperation() override {
+  void runOnGraph() override {
     if (schedule(getOperation()).failed()) signalPassFailure();
   }
 };
 
 struct BatchUpdatesPass : impl::BatchUpdatesBase<BatchUpdatesPass> {
   using BatchUpdatesBase::BatchUpdatesBase;
-  void runOnOperation() override {
+  void runOnGraph() override {
     const DeviceType device = gpu ? DeviceType::kGPU : DeviceType::kCPU;
     if (batchUpdates(getOperation(), registryOf(&getContext()), device).failed()) signalPassFailure();
   }
 };
 
 struct PlanMemoryPass : impl::PlanMemoryBase<PlanMemoryPass> {
-  void runOnOperation() override {
+  void runOnGraph() override {
     ModuleOp module = getOperation();
     ExecutionSchedule execution;
     if (planExecution(module, registryOf(&getContext()), DeviceType::kCPU, &execution).failed())

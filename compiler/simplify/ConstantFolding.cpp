@@ -82,7 +82,7 @@ size_t foldConstants(ModuleOp module, const Registry &registry, const FoldLimits
 namespace {
 struct FoldConstantsPass : impl::FoldConstantsBase<FoldConstantsPass> {
   using Base::Base;
-  void runOnOperation() override {
+  void runOnGraph() override {
     folded += static_cast<unsigned>(foldConstants(getOperation(), registryOf(&getContext()), {maxBytes, splatsOnly}));
   }
 };

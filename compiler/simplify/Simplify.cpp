@@ -81,7 +81,7 @@ void mergeEqualOps(ModuleOp module) {
 namespace {
 
 struct RequireOutputsPass : impl::RequireOutputsBase<RequireOutputsPass> {
-  void runOnOperation() override {
+  void runOnGraph() override {
     ModuleOp module = getOperation();
     for (auto func : module.getOps<func::FuncOp>())
       if (!func.getOps<ir::OutputOp>().empty()) return markAllAnalysesPreserved();
@@ -92,15 +92,15 @@ struct RequireOutputsPass : impl::RequireOutputsBase<RequireOutputsPass> {
 };
 
 struct RemoveNoOpsPass : impl::RemoveNoOpsBase<RemoveNoOpsPass> {
-  void runOnOperation() override { removed += static_cast<unsigned>(removeNoOps(getOperation())); }
+  void runOnGraph() override { removed += static_cast<unsigned>(removeNoOps(getOperation())); }
 };
 
 struct MergeEqualOpsPass : impl::MergeEqualOpsBase<MergeEqualOpsPass> {
-  void runOnOperation() override { mergeEqualOps(getOperation()); }
+  void runOnGraph() override { mergeEqualOps(getOperation()); }
 };
 
 struct EliminateDeadOpsPass : impl::EliminateDeadOpsBase<EliminateDeadOpsPass> {
-  void runOnOperation() override { removed += static_cast<unsigned>(eliminateDeadOps(getOperation())); }
+  void runOnGraph() override { removed += static_cast<unsigned>(eliminateDeadOps(getOperation())); }
 };
 
 } // namespace

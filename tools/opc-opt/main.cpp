@@ -1,5 +1,6 @@
 // opc-opt: runs passes over IR text, for lit tests and for people who write passes.
 // SPDX-License-Identifier: Apache-2.0
+#include "GraphPass.h"
 #include "OpcDialect.h"
 #include "PhasePasses.h"
 
@@ -64,5 +65,7 @@ int main(int argc, char **argv) {
   passes::registerOpcPasses();
   registerPass([] { return createCSEPass(); });
   PassPipelineRegistration<PipelineOptions> pipeline("opc-pipeline", "The passes that opc compile runs", addPipeline);
-  return failed(MlirOptMain(argc, argv, "opc-opt: passes of opc\n", dialects)) ? 1 : 0;
+  if (succeeded(MlirOptMain(argc, argv, "opc-opt: passes of opc\n", dialects))) return 0;
+  opc::throwAgain();
+  return 1;
 }
