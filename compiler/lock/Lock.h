@@ -20,6 +20,7 @@ enum class LockSection {
   kInterface,
   kOps,
   kTensors,
+  kConstants,
   kSbp,
   kBoxing,
   kGrad,
@@ -75,6 +76,7 @@ struct Lock {
   std::set<LockSection> damaged;  // whose text is not what the file says that it is
   /// Ops of the forward pass in `ops`, of the others in `grad`; of a tensor what the section tensors says.
   GraphFacts facts;
+  std::vector<GraphOp> constants; // of an ONNX model, as factsWithConstants() has them; earlier builds wrote none
   /// Of inputs that `target` gives shapes: the type that the graph itself says, "f32[?,64]".
   std::map<std::string, std::string> declared;
   std::string schedule; // SHA-256 of the kernels and streams in the order of execution

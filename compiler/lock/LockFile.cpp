@@ -116,10 +116,10 @@ void readSections(const Json &document, Lock *lock, std::string *where) {
 } // namespace
 
 const std::vector<LockSection> &lockSections() {
-  static const std::vector<LockSection> all = {LockSection::kInterface,  LockSection::kOps,    LockSection::kTensors,
-                                               LockSection::kSbp,        LockSection::kBoxing, LockSection::kGrad,
-                                               LockSection::kTasks,      LockSection::kCost,   LockSection::kNumerics,
-                                               LockSection::kDiagnostics};
+  static const std::vector<LockSection> all = {LockSection::kInterface, LockSection::kOps,        LockSection::kTensors,
+                                               LockSection::kConstants, LockSection::kSbp,        LockSection::kBoxing,
+                                               LockSection::kGrad,      LockSection::kTasks,      LockSection::kCost,
+                                               LockSection::kNumerics,  LockSection::kDiagnostics};
   return all;
 }
 
@@ -128,6 +128,7 @@ const char *lockSectionName(LockSection section) {
   case LockSection::kInterface: return "interface";
   case LockSection::kOps: return "ops";
   case LockSection::kTensors: return "tensors";
+  case LockSection::kConstants: return "constants";
   case LockSection::kSbp: return "sbp";
   case LockSection::kBoxing: return "boxing";
   case LockSection::kGrad: return "grad";

@@ -160,6 +160,26 @@ std::vector<Json> opRecords(const GraphFacts &facts, bool forward) {
   return records;
 }
 
+/// Sorted by name: what reads a constant, and so its place, is no matter of its own.
+std::vector<Json> constantRecords(const std::vector<GraphOp> &constants) {
+  std::map<std::string, const GraphOp *> byName;
+  for (const GraphOp &op : constants) byName.emplace(op.name, &op);
+  std::vector<Json> records;
+  for (const auto &[name, op] : byName) {
+    records.push_back(opRecord(*op));
+    records.back()["tensor"] = typeRecord(op->outputs.at(0).dtype, op->outputs.at(0).shape);
+  }
+  return records;
+}
+
+GraphOp constantOf(const Json &record) {
+  GraphOp op = opOf(record);
+  if (op.outputs.size() != 1) throw BadRecord("a constant has one tensor");
+  op.isValue = true;
+  readType(record.at("tensor").get<std::string>(), &op.outputs[0].dtype, &op.outputs[0].shape);
+  return op;
+}
+
 std::vector<Json> tensorRecords(const GraphFacts &facts) {
   std::vector<Json> records;
   const GraphOrder order(facts);
@@ -394,6 +414,7 @@ std::vector<Json> recordsOf(const Lock &lock, LockSection section) {
   case LockSection::kInterface: return interfaceRecords(lock);
   case LockSection::kOps: return opRecords(lock.facts, true);
   case LockSection::kTensors: return tensorRecords(lock.facts);
+  case LockSection::kConstants: return constantRecords(lock.constants);
   case LockSection::kSbp: return stateRecords(lock.facts);
   case LockSection::kBoxing: return boxingRecords(lock.facts);
   case LockSection::kGrad: return gradRecords(lock.facts);
@@ -417,6 +438,7 @@ void addRecord(const Json &record, LockSection section, Lock *lock) {
     if (record.contains("pieces"))
       lock->facts.pieces[record.at("tensor").get<std::string>()] = record.at("pieces").get<std::string>();
     return;
+  case LockSection::kConstants: lock->constants.push_back(constantOf(record)); return;
   case LockSection::kSbp: return addState(record, &lock->facts);
   case LockSection::kBoxing: return addTransition(record, &lock->facts);
   case LockSection::kGrad: return addGradient(record, &lock->facts);

@@ -168,6 +168,13 @@ OwningOpRef<ModuleOp> withoutOrigins(ModuleOp graph) {
   return copy;
 }
 
+/// What a pass throws comes out of here.
+LogicalResult runOver(ModuleOp graph, PassManager &passes) {
+  const LogicalResult done = passes.run(graph);
+  if (failed(done)) throwAgain();
+  return done;
+}
+
 } // namespace
 
 struct Pipeline::Impl {
@@ -339,14 +346,9 @@ struct Pipeline::Impl {
     populatePhase(phase, passes, options, &found);
     if (std::string how = plannedCrash(phase, source.name); !how.empty()) passes.addPass(createPlannedCrash(how));
     if (passes.empty()) return true;
-    auto run = [&](ModuleOp graph) {
-      const LogicalResult done = passes.run(graph);
-      if (failed(done)) throwAgain();
-      return done;
-    };
     for (auto &copy : variants.copies())
-      if (failed(run(*copy))) return false;
-    return forParts(run);
+      if (failed(runOver(*copy, passes))) return false;
+    return forParts([&](ModuleOp graph) { return runOver(graph, passes); });
   }
 
   /// What sizes in a range do not go with. A graph's own gradients are found when it is known.

@@ -90,7 +90,7 @@ class Candidates(Folder):
         self.assertEqual(complete("check", "--ignore", "old/*:FLOPS"), ["old/*:FLOPS_GREW"])
         self.assertEqual(complete("check", "--ignore", "old"), [])
         self.assertEqual(complete("check", "--use", "P"), ["PARALLEL"])
-        self.assertEqual(complete("check", "--update=co"), ["--update=cost"])
+        self.assertEqual(complete("check", "--update=co"), ["--update=constants", "--update=cost"])
         self.assertIn("--update=cost,numerics", complete("check", "--update=cost,n"))
         self.assertEqual(complete("diff", "a", "b", "--ignore", "names,s"), ["names,sbp"])
         self.assertEqual(complete("run", "net.pbtxt", "--observe", "sync,a"), ["sync,access"])

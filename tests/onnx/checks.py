@@ -67,6 +67,60 @@ class Models(Files):
         self.check("nets", "--update")
         self.assertEqual(self.read("nets/net.opc.lock"), lock)
 
+    def constants(self, scale=0.5, table=(1, 2, 3, 4, 5)):
+        """A model whose constants are no weights: numbers of nodes."""
+        nodes = [m.node("Constant", [], ["s"], "scale", value=np.array(scale, F32)),
+                 m.node("Constant", [], ["t"], "table", value=np.array(table, F32)),
+                 m.node("MatMul", ["x", "w"], ["h"], "mul"), m.node("Mul", ["h", "s"], ["k"], "scaled"), m.node("Add", ["k", "t"], ["y"], "sum")]
+        return m.model(m.graph(nodes, [m.value("x", (4, 3))], [m.value("y")], [m.tensor("w", W)]))
+
+    def test_a_constant_that_moves(self):
+        self.put(self.constants())
+        self.check("nets", "--update")
+        lock = self.read("nets/net.opc.lock")
+        self.assertEqual([r["tensor"] for r in json.loads(lock)["constants"]], ["f32[]", "f32[5]"])
+        self.check("nets", "--no-run", "--use", "EXACT")
+        for moved in (self.constants(scale=0.25), self.constants(table=(1, 2, 3, 4, 6))):
+            self.put(moved)
+            self.assertEqual(self.rules("nets"), {"OP_ATTR_CHANGED", "NUMERIC_MISMATCH"})
+            found = self.findings("nets", "--no-run")
+            self.assertEqual([f["rule"] for f in found], ["OP_ATTR_CHANGED"])
+            self.assertEqual(self.rules("nets", "--no-run", "--update=ops", code=0), {"OP_ATTR_CHANGED"})
+            self.check("nets", "--no-run")
+            self.write("nets/net.opc.lock", lock)
+        # Of a graph whose constants are ops there is no such section.
+        self.write("g.pbtxt", GRAPH)
+        self.check("g.pbtxt", "--update")
+        self.assertNotIn('"constants"', self.read("g.opc.lock"))
+
+    def test_a_lock_without_constants(self):
+        """As earlier builds wrote it: nothing is said of them until it is written again."""
+        self.put(self.constants())
+        self.check("nets", "--update")
+        lock = self.read("nets/net.opc.lock")
+        old = re.sub(r'"constants":\[[^\]]*(\[[^\]]*\][^\]]*)*?\n?\],\n(?="grad")', "", lock)
+        old = re.sub(r'"constants":"[0-9a-f]+",', "", old)
+        self.assertNotIn('"constants"', old)
+        self.write("nets/net.opc.lock", old)
+        self.check("nets")
+        self.put(self.constants(scale=0.25))
+        self.check("nets", "--no-run")
+        self.put(self.constants())
+        self.check("nets", "--update")
+        self.assertEqual(self.read("nets/net.opc.lock"), lock)
+
+    def test_constants_that_no_compiler_wrote(self):
+        self.put(self.constants())
+        self.check("nets", "--update")
+        lock = self.read("nets/net.opc.lock")
+        record = next(line for line in lock.split("\n") if '"tensor":"f32[5]"' in line)
+        for bad in ('{"op":"c","type":"constant","tensor":"f32[5]"},', '{"op":"c","type":"constant","out":{"out_0":"c/out"}},', '7,', '{},',
+                    record.replace('"f32[5]"', '"f99[5]"').rstrip("],") + "},"):  # fmt: skip
+            self.write("nets/net.opc.lock", lock.replace('"constants":[\n', '"constants":[\n' + bad + "\n"))
+            self.assertEqual(self.rules("nets", code=3), {"LOCK_DAMAGED"}, bad)
+        self.write("nets/net.opc.lock", lock.replace('"tensor":"f32[5]"', '"tensor":"f32[6]"'))
+        self.assertIn("LOCK_STALE", self.rules("nets"))
+
     def test_another_model(self):
         """--against a file and a revision compares weights as well."""
         self.put(model(bias=np.full(5, 2, F32)), "old.onnx")

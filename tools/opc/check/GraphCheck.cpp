@@ -284,7 +284,8 @@ private:
     std::set<LockSection> compared;
     for (const LockSection s : lockSections()) {
       if (old.damaged.count(s)) stale(std::string("section ") + lockSectionName(s) + " was edited by hand");
-      if (now.sections.count(s) && !old.sections.count(s))
+      if (now.sections.count(s) && !old.sections.count(s) &&
+          s != LockSection::kConstants) // which earlier builds wrote not
         stale(std::string("the lock has no section ") + lockSectionName(s));
       if (now.sections.count(s) && old.sections.count(s)) compared.insert(s);
     }
@@ -310,8 +311,12 @@ private:
     options.commTolerance = growth(2);
     options.taskTolerance = growth(3);
     listRules(compared);
-    for (GraphFinding &f : compareGraphs(old.facts, now.facts, options).findings)
-      checked_.report.findings.push_back(std::move(f));
+    GraphFacts was = old.facts, is = now.facts;
+    if (has(LockSection::kConstants)) {
+      was.ops.insert(was.ops.end(), old.constants.begin(), old.constants.end());
+      is.ops.insert(is.ops.end(), now.constants.begin(), now.constants.end());
+    }
+    for (GraphFinding &f : compareGraphs(was, is, options).findings) checked_.report.findings.push_back(std::move(f));
     if (has(LockSection::kInterface)) compareDeclared(&checked_);
     if (has(LockSection::kTasks)) {
       compareDigest("SCHEDULE_CHANGED", "kernels run in another order", old.schedule, now.schedule);

@@ -47,7 +47,8 @@ public:
     }
     for (const LockSection s : lockSections()) {
       const bool hasMesh = s != LockSection::kSbp && s != LockSection::kBoxing;
-      if ((hasMesh || request_.options.mesh) && (s != LockSection::kNumerics || request_.runs))
+      if ((hasMesh || request_.options.mesh) && (s != LockSection::kNumerics || request_.runs) &&
+          (s != LockSection::kConstants || made_.isModel))
         made_.lock.sections.insert(s);
     }
     return std::move(made_);
@@ -60,6 +61,9 @@ private:
     GraphFacts &facts = made_.lock.facts;
     facts = pipeline_->facts(/*costs=*/true);
     digestValues(*pipeline_, &facts);
+    if (made_.isModel)
+      for (GraphOp &op : factsWithConstants(*pipeline_).ops)
+        if (op.isValue) made_.lock.constants.push_back(std::move(op));
     if (!pipeline_->run(Phase::kPlan)) return invalid();
     GraphFacts whole = pipeline_->facts();
     facts.mesh = std::move(whole.mesh);

@@ -95,6 +95,7 @@ Result<bool> parseUpdate(const std::string &text, std::set<LockSection> *section
       return usageError("a lock has no section '" + word + "'",
                         didYouMean(word, names, "sections: " + joined(names, ", ")));
     sections->insert(lockSections()[static_cast<size_t>(found - names.begin())]);
+    if (sections->count(LockSection::kOps)) sections->insert(LockSection::kConstants); // findings tell them as ops
   }
   return true;
 }

@@ -182,7 +182,10 @@ private:
     }
     for (FactsInput *side : {&sides.a, &sides.b}) {
       const FactsInput &other = side == &sides.a ? sides.b : sides.a;
-      other.isLock ? forgetConstants(other.facts, &side->facts) : takeConstantsAsVariables(other.facts, &side->facts);
+      if (!other.hasConstants)
+        forgetConstants(other.facts, &side->facts);
+      else if (!other.isLock)
+        takeConstantsAsVariables(other.facts, &side->facts);
     }
     // A graph that was written of a model holds no weights: nothing is said of them.
     if (!haveDigests(sides.a.facts)) forgetDigests(&sides.b.facts);

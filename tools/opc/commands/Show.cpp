@@ -172,6 +172,24 @@ Status noSizes() {
                     "--shape NAME=DIMS closes them");
 }
 
+/// `what`: an option with its verb.
+Status needsGraph(const GraphInput &input, const std::string &what) {
+  if (!input.isPlan && !input.isIr) return Status::ok();
+  return usageError(what + " the graph, and " + input.name + (input.isPlan ? " is a plan" : " is IR"),
+                    "give it where that is written: opc compile");
+}
+
+Status checkPartOfPlan(const std::string &what) {
+  if (what == "sbp" || what == "boxing")
+    return usageError("a plan has its states already", "opc show GRAPH --mesh M --what " + what);
+  if (what == "fusion")
+    return usageError("a plan does not say why its ops are alone",
+                      "opc show GRAPH --what fusion; --what tasks has the regions of a plan");
+  if (what == "phases")
+    return usageError("a plan does not know the phases that made it", "opc show GRAPH --what phases");
+  return Status::ok();
+}
+
 class ShowCommand final : public Command {
 public:
   CommandSpec spec() override {
@@ -201,7 +219,8 @@ public:
         {"--output", 'o', "FILE", "where to write; - is standard output (the default)", &output_},
         shapeOption(&shapes_, false, true),
         untilOption(&until_),
-        {"--no-fuse", 0, "", "as without fused ops and other layouts: what --what memory, tasks and cost have", &noFuse_}};
+        {"--no-fuse", 0, "", "as without fused ops and other layouts: what --what memory, tasks and cost have",
+         &noFuse_}};
     for (Option &o : modelFlags_.options()) s.options.push_back(std::move(o));
     for (Option &o : opFlags_.options()) s.options.push_back(std::move(o));
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
@@ -235,18 +254,14 @@ public:
     invocation.watch().lap("read");
     if (states && !options.mesh && !input.isIr) return noMesh();
     OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry(input.path));
-    if (input.isPlan && !until_.empty()) return usageError("--until needs the graph, and " + input.name + " is a plan");
-    if ((input.isPlan || input.isIr) && (opFlags_.any() || noFuse_))
-      return usageError("--cast-ops, --place, --allow-cpu-fallback and --no-fuse need the graph, and " + input.name +
-                            (input.isPlan ? " is a plan" : " is IR"),
-                        "give them where it is written: opc compile");
+    if (!until_.empty()) OPC_RETURN_IF_ERROR(needsGraph(input, "--until needs"));
+    if (!shapes_.empty() && input.isIr) OPC_RETURN_IF_ERROR(needsGraph(input, "--shape needs"));
+    if (opFlags_.any() || noFuse_)
+      OPC_RETURN_IF_ERROR(needsGraph(input, "--cast-ops, --place, --allow-cpu-fallback and --no-fuse need"));
     OPC_ASSIGN_OR_RETURN(options, modelFlags_.applied(input, std::move(options)));
     if (input.isPlan && options.mesh && !states)
       return usageError("--mesh has no effect on a plan: it is for what it was compiled for");
     if (input.isPlan) return showPlan(invocation, input, registry, !options.shapes.empty());
-    if (input.isIr && (!options.shapes.empty() || !until_.empty()))
-      return usageError("--shape and --until are for a graph, and " + input.name + " is IR",
-                        "give them where the IR is written: opc compile");
 
     const bool planned = what_ == "cost" || what_ == "tasks" || (isDrawing() && options.mesh) || as_ == "html";
     const bool onMesh = options.mesh.has_value() || input.isIr;
@@ -308,13 +323,7 @@ private:
 
   Outcome<int> showPlan(Invocation &invocation, const GraphInput &input, const Registry &registry, bool shaped) const {
     if (shaped) return usageError("--shape has no effect on a plan: its shapes are what it was compiled for");
-    if (what_ == "sbp" || what_ == "boxing")
-      return usageError("a plan has its states already", "opc show GRAPH --mesh M --what " + what_);
-    if (what_ == "fusion")
-      return usageError("a plan does not say why its ops are alone",
-                        "opc show GRAPH --what fusion; --what tasks has the regions of a plan");
-    if (what_ == "phases")
-      return usageError("a plan does not know the phases that made it", "opc show GRAPH --what phases");
+    OPC_RETURN_IF_ERROR(checkPartOfPlan(what_));
     OPC_ASSIGN_OR_RETURN(GraphFacts facts, factsOfPlan(input.bytes, registry));
     OPC_ASSIGN_OR_RETURN(PlanDescription plan, describePlan(input.bytes, registry));
     return show(invocation, std::move(facts), {plan.sizes, plan.sizesOf, plan.native}, input.name);

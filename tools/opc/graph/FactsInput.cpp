@@ -190,6 +190,8 @@ Result<FactsInput> factsOfLock(const GraphInput &input, std::optional<MeshReques
   result.name = input.name;
   result.isLock = true;
   result.facts = std::move(lock.facts);
+  std::move(lock.constants.begin(), lock.constants.end(), std::back_inserter(result.facts.ops));
+  result.hasConstants = lock.sections.count(LockSection::kConstants) > 0;
   const auto has = [&](LockSection section) { return lock.sections.count(section) > 0; };
   ComparisonOptions &known = result.known;
   known.interface = has(LockSection::kInterface);

@@ -23,6 +23,7 @@ struct FactsRequest {
 struct FactsInput {
   std::string name; // what reports call it
   bool isPlan = false, isLock = false, isIr = false;
+  bool hasConstants = true; // of a model; locks of earlier builds have none
   GraphFacts facts;
   ComparisonOptions known; // what can be compared: of a lock the sections that it has
   std::unique_ptr<Registry> registry;
@@ -45,7 +46,7 @@ GraphFacts factsWithConstants(const Pipeline &pipeline, bool costs = false);
 /// Before the two are compared: constants that `other` has as variables, as a graph file has those of several values,
 /// become variables.
 void takeConstantsAsVariables(const GraphFacts &other, GraphFacts *facts);
-/// The same, of a lock: it has no constants of models.
+/// The same, of a lock without the constants of a model.
 void forgetConstants(const GraphFacts &locked, GraphFacts *facts);
 
 /// Gives each variable whose values came with the graph (an ONNX model) their digest in place of an initializer.
