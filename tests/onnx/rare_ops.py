@@ -304,5 +304,17 @@ class HalfTransforms(Case):
         self.close(self.ran("DFT", [half], opset=20, inverse=1, onesided=1)["o0"], x)
 
 
+class Scalars(Case):
+    def test_reductions(self):
+        """Of rank 0 the result has rank 0, whatever keepdims says; of a truth value, too."""
+        for kind, value in ((bool, True), (bool, False), (F32, 2.5), (np.int64, -3)):
+            for op in ("ReduceMax", "ReduceMin") + (() if kind is bool else ("ReduceSum", "ReduceProd", "ReduceMean", "ReduceL1", "ReduceSumSquare")):
+                for kept in (0, 1):
+                    with self.subTest(op=op, kind=kind, kept=kept):
+                        y = self.ran(op, [np.array(value, kind)], opset=20, keepdims=kept)["o0"]
+                        expected = abs(value) if op == "ReduceL1" else value * value if op == "ReduceSumSquare" else value
+                        self.assertEqual((y.shape, y.dtype, y.item()), ((), np.dtype(kind), expected))
+
+
 if __name__ == "__main__":
     unittest.main()

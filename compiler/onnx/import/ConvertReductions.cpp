@@ -25,13 +25,7 @@ Term reduced(Conversion &c, const char *op, const Term &x, const std::vector<int
     if (isGone) count *= x->dim(k);
     if (!isGone || keepDims) dims.push_back(isGone ? 1 : x->dim(k));
   }
-  if (x->rank() == 0 || axes.empty()) { // of one number each
-    const std::string name = op;
-    return name == "logsumexp" || name == "reduce_mean" || name == "reduce_sum" || name == "reduce_prod" ||
-                   name == "reduce_max" || name == "reduce_min"
-               ? x
-               : c.op(op, {c.reshape(x, {1})}, {{"axis", std::vector<int64_t>{0}}, {"keepdims", keepDims}});
-  }
+  if (x->rank() == 0 || axes.empty()) return x; // each of these ops, of one number
   if (count == 0) { // of nothing
     const std::string name = op;
     const Term nothing = name == "reduce_max" || name == "logsumexp"     ? extreme(c, x->type(), false)
