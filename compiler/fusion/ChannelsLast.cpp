@@ -29,22 +29,23 @@ private:
     if (type == "reduce_mean" || type == "reduce_max" || type == "reduce_sum") return reduction(op);
     if (op.getOuts().empty() || !isImage(op.getOuts()[0])) return;
     const user_op::OpDef *def = op.def();
-    if (type == "fused_conv2d" || type == "fused_integer_conv2d")
-      convolution(op);
-    else if (def && def->pooledDims == 2)
-      pooling(op);
-    else if (type == "normalization")
-      normalization(op);
-    else if (type == "cat" || type == "concat")
-      join(op);
-    else
-      elementwise(op);
+    const bool isComputed = isOfLibrary(op.getOuts()[0]);
+    if (type == "fused_conv2d" || type == "fused_integer_conv2d") return isComputed ? convolution(op) : void();
+    if (def && def->pooledDims == 2) return isComputed ? pooling(op) : void();
+    if (type == "normalization") return isComputed ? normalization(op) : void();
+    if (type == "cat" || type == "concat") return join(op);
+    elementwise(op);
   }
 
+  static bool isOfLibrary(Value v) {
+    const Type element = cast<RankedTensorType>(v.getType()).getElementType();
+    return element.isF32() || element.isInteger(8);
+  }
+  /// Half precision stands between what is computed in f32 (widenHalf).
   static bool isImage(Value v) {
     auto type = dyn_cast<RankedTensorType>(v.getType());
-    return type && type.getRank() == 4 && (type.getElementType().isF32() || type.getElementType().isInteger(8)) &&
-           type.hasStaticShape();
+    return type && type.getRank() == 4 && type.hasStaticShape() &&
+           (isOfLibrary(v) || type.getElementType().isF16() || type.getElementType().isBF16());
   }
   /// Between bytes and real numbers, in the same way everywhere.
   static bool hasOneScale(ir::UserOp op) {
@@ -208,7 +209,8 @@ private:
 
   void elementwise(ir::UserOp op) {
     const user_op::OpDef *def = op.def();
-    if (!def || (!def->scalar && !hasOneScale(op)) || op.getOuts().size() != 1) return;
+    const bool isOfElements = def && (def->scalar || op.getOpType() == "cast" || hasOneScale(op));
+    if (!isOfElements || op.getOuts().size() != 1) return;
     OpBuilder b(op);
     SmallVector<Value> operands(op.getArgs());
     bool any = false;

@@ -106,3 +106,25 @@ func.func @dense() {
   opc.output "trained"(%t) : tensor<1x8x8x8xf32>
   return
 }
+
+// Half precision between two convolutions in f32: casts and what stands between them go on in channels_last.
+// CHECK-LABEL: func.func @halved
+// CHECK: %[[A:.*]] = opc.user_op "fused_conv2d"({{.*}} -> tensor<1x8x8x4xf32>
+// CHECK-NOT: transpose
+// CHECK: %[[H:.*]] = opc.user_op "cast"(in: %[[A]]) {{.*}} -> tensor<1x8x8x4xf16>
+// CHECK: %[[R:.*]] = opc.user_op "relu"(x: %[[H]]) {{.*}} -> tensor<1x8x8x4xf16>
+// CHECK: %[[F:.*]] = opc.user_op "cast"(in: %[[R]]) {{.*}} -> tensor<1x8x8x4xf32>
+// CHECK-NOT: transpose
+// CHECK: opc.user_op "fused_conv2d"(in: %[[F]]
+func.func @halved() {
+  %x = opc.input "x" : tensor<1x3x8x8xf32>
+  %w = opc.variable "w" : tensor<4x3x1x1xf32>
+  %v = opc.variable "v" : tensor<4x4x1x1xf32>
+  %a = opc.user_op "fused_conv2d"(in: %x, weight: %w) -> (out) {activation = "", activation_max = 0.0 : f64, activation_min = 0.0 : f64, data_format = "channels_first", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, epsilon = 0.0 : f32, weight_format = "channels_first"} : (tensor<1x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<1x4x8x8xf32>
+  %h = opc.user_op "cast"(in: %a) -> (out) {dtype = #opc.dtype<9>} : (tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf16>
+  %r = opc.user_op "relu"(x: %h) -> (y) : (tensor<1x4x8x8xf16>) -> tensor<1x4x8x8xf16>
+  %f = opc.user_op "cast"(in: %r) -> (out) {dtype = #opc.dtype<2>} : (tensor<1x4x8x8xf16>) -> tensor<1x4x8x8xf32>
+  %b = opc.user_op "fused_conv2d"(in: %f, weight: %v) -> (out) {activation = "", activation_max = 0.0 : f64, activation_min = 0.0 : f64, data_format = "channels_first", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, epsilon = 0.0 : f32, weight_format = "channels_first"} : (tensor<1x4x8x8xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x8x8xf32>
+  opc.output "y"(%b) : tensor<1x4x8x8xf32>
+  return
+}
