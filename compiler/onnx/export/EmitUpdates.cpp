@@ -108,6 +108,12 @@ std::pair<Wire, Wire> normsOf(Emission &e, const Update &u, const Wire &other) {
   return {norm(u.w), norm(other)};
 }
 
+/// `rate` where a norm is 0, `value` elsewhere: a variable that begins at 0 moves.
+Wire whereBoth(Emission &e, const Wire &size, const Wire &length, const Wire &value, const Wire &rate) {
+  const auto isSome = [&](const Wire &norm) { return e.test("Greater", norm, e.number(norm, 0)); };
+  return e.select(e.test("And", isSome(size), isSome(length)), value, rate);
+}
+
 /// With the powers of both betas as variables.
 Means lambMeans(Emission &e, const Update &u, bool writes) {
   Means means = meansOf(e, u);
@@ -129,7 +135,8 @@ void convertLamb(Emission &e) {
   const auto [size, length] = normsOf(e, u, direction);
   u.write("m", means.m);
   u.write("v", means.v);
-  u.writeModel(e.sub(u.w, e.mul(e.div(e.mul(u.rate, size), length), u.decayed(direction))));
+  const Wire rate = whereBoth(e, size, length, e.div(e.mul(u.rate, size), length), u.rate);
+  u.writeModel(e.sub(u.w, e.mul(rate, u.decayed(direction))));
 }
 
 /// Sums of squares, in f64.
@@ -146,7 +153,8 @@ void convertLars(Emission &e) {
   const auto [size, slope] = normsOf(e, u, u.g);
   const double decay = e.f("weight_decay");
   const Wire below = e.plus(e.add(slope, e.scaled(size, decay)), e.f("epsilon"));
-  const Wire local = e.div(e.mul(e.scaled(u.rate, e.f("lars_coefficient")), size), below);
+  const Wire local =
+      whereBoth(e, size, slope, e.div(e.mul(e.scaled(u.rate, e.f("lars_coefficient")), size), below), u.rate);
   const Wire momentum = e.sub(e.scaled(e.in("momentum"), e.f("momentum_beta")), e.mul(local, u.g));
   u.write("momentum", momentum);
   u.writeModel(e.sub(e.add(u.w, momentum), e.mul(local, e.scaled(u.w, decay))));
@@ -199,8 +207,14 @@ void convertLossScale(Emission &e) {
   const Wire more = e.plus(good, 1),
              period = e.test("GreaterOrEqual", more, e.integers({e.i("increment_period")}, Shape()));
   const Wire down = e.binary("Max", e.scaled(scale, 1 / by), e.number(scale, 1));
-  e.next("loss_scale", e.select(bad, down, e.select(period, e.scaled(scale, by), scale)));
-  e.next("good_step_counter", e.select(e.test("Or", bad, period), e.number(good, 0), more));
+  Wire scaled = e.select(bad, down, e.select(period, e.scaled(scale, by), scale)),
+       counted = e.select(e.test("Or", bad, period), e.number(good, 0), more);
+  if (e.has("skip_if")) {
+    const Wire skips = e.cast(e.reshape(e.raw("skip_if"), Shape()), kBool);
+    scaled = e.select(skips, scale, scaled), counted = e.select(skips, good, counted);
+  }
+  e.next("loss_scale", scaled);
+  e.next("good_step_counter", counted);
 }
 
 } // namespace
