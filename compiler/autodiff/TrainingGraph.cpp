@@ -310,24 +310,31 @@ private:
     t_.builder().role = ir::Role::kAccumulation;
     Value phase = t_.integer(count, "scalar_fmod", k, "micro_batch");
     Value first = t_.integer(phase, "scalar_logical_not_equal", 0, "not_first_micro_batch");
-    // 0 in the first step of each round, else 1.
-    Value keep = t_.op("accumulator_keep", "cast", {{"in", {first}}}, {{"dtype", AttrValue(kFloat)}});
+    Value zero = t_.op(
+        "accumulator_zero", "constant_like", {{"like", {first}}},
+        {{"dtype", AttrValue(kFloat)}, {"is_floating_value", AttrValue(true)}, {"floating_value", AttrValue(0.0)}});
     Value last = t_.integer(phase, "scalar_logical_not_equal", k - 1, "not_last_micro_batch");
     step_.skip = t_.op("skip_update", "cast", {{"in", {last}}}, {{"dtype", AttrValue(kInt64)}});
     for (auto &group : parameters_)
       for (Parameter &p : group)
-        if (!t_.failed()) accumulate(&p, keep);
+        if (!t_.failed()) accumulate(&p, first, zero);
     t_.builder().role = ir::Role::kOptimizer;
   }
 
-  void accumulate(Parameter *p, Value keep) {
+  /// `keeps` is 0 in the first step of a round, which begins with `zero`. What is not a number would stay so through a
+  /// product with 0.
+  void accumulate(Parameter *p, Value keeps, Value zero) {
     const user_op::TensorDesc desc = ir::descOf(p->g.tensor);
     const std::string &name = p->g.name;
     Value sum = t_.variable(name + "-accumulated", desc, 0.0);
-    Value factor = keep;
     if (desc.data_type() != kFloat)
-      factor = t_.op(name + "_accumulator_keep", "cast_like", {{"in", {keep}}, {"dtype_like", {p->g.tensor}}});
-    Value kept = t_.op(name + "_accumulated", "scalar_mul_by_tensor", {{"x", {sum}}, {"scalar", {factor}}});
+      zero = t_.op(name + "_accumulator_zero", "cast_like", {{"in", {zero}}, {"dtype_like", {p->g.tensor}}});
+    if (desc.shape().NumAxes() == 0) { // one element broadcast to rank 0 would give rank 1
+      const AttrValue none{Shape()};
+      keeps = t_.op(name + "_accumulator_keeps", "reshape", {{"in", {keeps}}}, {{"shape", none}});
+      zero = t_.op(name + "_accumulator_begin", "reshape", {{"in", {zero}}}, {{"shape", none}});
+    }
+    Value kept = t_.op(name + "_accumulated", "where", {{"condition", {keeps}}, {"x", {sum}}, {"y", {zero}}});
     p->gradient = t_.op(name + "_accumulate", "add_n", {{"in", {kept, p->gradient}}});
     t_.op(name + "_accumulator", "assign", {{"ref", {sum}}, {"value", {p->gradient}}});
   }
@@ -340,8 +347,12 @@ private:
         counts.push_back(t_.op(p.g.name + "_not_finite", "count_not_finite", {{"x", {p.gradient}}}));
     Value all = counts.size() == 1 ? counts[0] : t_.op("count_not_finite", "add_n", {{"in", counts}});
     Value good = t_.counter("good_step_counter");
+    // Of rounds of steps: in their midst another scale would be that of a part of what is added up.
     t_.op("loss_scale_schedule", "dynamic_loss_scale_schedule",
-          {{"count_not_finite", {all}}, {"loss_scale", {step_.lossScale}}, {"good_step_counter", {good}}},
+          {{"count_not_finite", {all}},
+           {"loss_scale", {step_.lossScale}},
+           {"good_step_counter", {good}},
+           {"skip_if", {step_.skip}}},
           {{"increment_period", AttrValue(config_.lossScale.incrementPeriod)},
            {"multiplier", AttrValue(static_cast<float>(config_.lossScale.multiplier))}});
     step_.skip = step_.skip ? t_.op("skip_any", "add_n", {{"in", {step_.skip, all}}}) : all;

@@ -1,6 +1,7 @@
 # Training graphs against the formulas, in numpy: optimizers, schedules, clipping, loss scale, accumulation, train_conf of a
 # Job, recomputation, and the size of gradient graphs.
 # SPDX-License-Identifier: Apache-2.0
+import json
 import os
 import subprocess
 import sys
@@ -51,6 +52,16 @@ def values(graph, steps, *flags, v="v"):
     np.savez(os.path.join(scratch.name, "weights.npz"), **{"w": W, v: V})
     run("run", graph, "--inputs", "in.npz", "--weights", "weights.npz", "--partial-weights", "--repeat", str(steps), "--outputs", out, "--print", "none", *flags)
     return dict(np.load(out))
+
+
+def stored(name):
+    """What a file in the format safetensors has."""
+    with open(os.path.join(scratch.name, name), "rb") as f:
+        data = f.read()
+    begin = 8 + int.from_bytes(data[:8], "little")
+    header = {k: v for k, v in json.loads(data[8:begin]).items() if k != "__metadata__"}
+    kinds = {"F32": np.float32, "I64": np.int64}
+    return {k: np.frombuffer(data[begin + v["data_offsets"][0]:begin + v["data_offsets"][1]], kinds[v["dtype"]]) for k, v in header.items()}
 
 
 def trained(steps, *flags, v="v"):
@@ -152,6 +163,30 @@ class Optimizers(unittest.TestCase):
             return p - 0.03125 * s["m"]
 
         self.same(found, simulate(2, update))
+
+    def test_a_round_with_a_gradient_that_is_not_finite(self):
+        """It is skipped as a whole, and nothing of it is left for the next; the scale falls once for it, and holds for a whole round."""
+        variable = 'op {{ name: "{0}" variable_conf {{ out: "out" {1}data_type: kFloat initializer {{ constant_conf {{ value: 1 }} }} }} }}\n'
+        binary = 'op {{ name: "{0}" user_conf {{ op_type_name: "{1}" input {{ key: "x" value {{ s: "{2}" }} }} input {{ key: "y" value {{ s: "{3}" }} }} }} }}\n'
+        graph = ('op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 1 dim: 3 } data_type: kFloat } } }\n' +
+                 variable.format("w", "shape { dim: 3 } ") + variable.format("k", "shape { } ") + binary.format("xw", "broadcast_mul", "x/out", "w/out") +
+                 binary.format("xk", "broadcast_add", "xw/z_0", "k/out") +
+                 'op { name: "loss" user_conf { op_type_name: "reduce_sum" input { key: "input_tensor" value { s: "xk/z_0" } } attr { key: "axis" value { at_list_int32 '
+                 '{ val: 0 val: 1 } } } attr { key: "keepdims" value { at_bool: false } } } }\n' +
+                 'op { name: "w_now" output_conf { in: "w/out" out: "out" } }\n')
+        x = np.ones((12, 3), np.float32)
+        x[2] = 1e35 # times the scale no f32
+        np.save(os.path.join(scratch.name, "x.npy"), x)
+        rounds = 2 * 12 // 2
+        for optimizer in ("sgd", "momentum:beta=0"):
+            run("grad", write("rounds.pbtxt", graph), "--loss", "loss", "--optimizer", optimizer, "--lr", "0.001", "--loss-scale", "dynamic", "--accumulate", "2",
+                "-o", "rounds_step.pbtxt")
+            run("run", "rounds_step.pbtxt", "--feed-dataset", "x=@x.npy", "--batch", "1", "--epochs", "2", "--save", "rounds.st", "-q")
+            after = stored("rounds.st")
+            np.testing.assert_allclose(after["w"], 1 - 0.001 * (rounds - 2) * np.ones(3), rtol=1e-6)
+            np.testing.assert_allclose(after["k"], [1 - 0.003 * (rounds - 2)], rtol=1e-6)
+            self.assertEqual((after["loss_scale"].item(), after["good_step_counter"].item()), (65536 / 4, 4))
+            self.assertTrue(np.isfinite(after["w-accumulated"]).all())
 
     def test_schedule_with_warmup(self):
         rates = []

@@ -26,7 +26,7 @@ Term reduced(Conversion &c, const char *op, const Term &x, const std::vector<int
     if (!isGone || keepDims) dims.push_back(isGone ? 1 : x->dim(k));
   }
   if (x->rank() == 0 || axes.empty()) return x; // each of these ops, of one number
-  if (count == 0) { // of nothing
+  if (count == 0) {                             // of nothing
     const std::string name = op;
     const Term nothing = name == "reduce_max" || name == "logsumexp"     ? extreme(c, x->type(), false)
                          : name == "reduce_min"                          ? extreme(c, x->type(), true)

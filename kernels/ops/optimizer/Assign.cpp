@@ -97,6 +97,7 @@ Maybe<void> inferLossScale(InferContext *ctx) {
   JUST(checkScalar(ctx, "count_not_finite", kInt64));
   JUST(checkScalar(ctx, "loss_scale", kFloat));
   JUST(checkScalar(ctx, "good_step_counter", kInt64));
+  if (ctx->Has("skip_if")) JUST(checkScalar(ctx, "skip_if", kInt64));
   if (ctx->Attr<int64_t>("increment_period") < 1)
     return Error("OPC0205") << "increment_period is " << ctx->Attr<int64_t>("increment_period")
                             << ", it should be 1 or more";
@@ -113,8 +114,11 @@ public:
     int64_t *good = ctx->Out("good_step_counter").mut_dptr<int64_t>();
     const int64_t period = ctx->Attr<int64_t>("increment_period");
     const double multiplier = real(ctx, "multiplier");
-    if (isOnGpu(ctx)) return bindSingle(ctx, "dynamic_loss_scale_schedule", count, scale, good, period, multiplier);
+    const int64_t *skip = ctx->Has("skip_if") ? ctx->In("skip_if").dptr<int64_t>() : nullptr;
+    if (isOnGpu(ctx))
+      return bindSingle(ctx, "dynamic_loss_scale_schedule", count, scale, good, period, multiplier, skip);
     return bindTask([=](DeviceCtx *) {
+      if (skip && *skip != 0) return;
       const double now = static_cast<double>(*scale);
       if (*count != 0) {
         *good = 0;
@@ -141,6 +145,7 @@ REGISTER_USER_OP("dynamic_loss_scale_schedule")
     .Input("count_not_finite")
     .Input("loss_scale")
     .Input("good_step_counter")
+    .OptionalInput("skip_if")
     .Attr<int64_t>("increment_period", 2000)
     .Attr<float>("multiplier", 2.0f)
     .SetTensorDescInferFn(inferLossScale)
@@ -148,11 +153,14 @@ REGISTER_USER_OP("dynamic_loss_scale_schedule")
     .NoGrad("it updates a variable")
     .Doc("For training in half precision. After a step with values that are not finite (count_not_finite, i64) the "
          "variable loss_scale (f32) is divided by multiplier, to 1 at least, and the variable good_step_counter "
-         "(i64) begins again at 0; after increment_period steps without any, loss_scale is multiplied.")
+         "(i64) begins again at 0; after increment_period steps without any, loss_scale is multiplied. With skip_if "
+         "(i64) other than 0 nothing changes.")
     .Cases({lossScaleCase("good", {0, 1}, {8, 16}, {1, 9}),
             lossScaleCase("grows", {0, 1}, {8, 16}, {3, 4}).Attr<int64_t>("increment_period", 4),
             lossScaleCase("bad", {1, 9}, {8, 16}, {1, 9}).Attr("multiplier", 4.0f),
-            lossScaleCase("least", {1, 9}, {1, 1.5}, {1, 9})})
+            lossScaleCase("least", {1, 9}, {1, 1.5}, {1, 9}),
+            lossScaleCase("skipped", {1, 9}, {8, 16}, {1, 9}).In("skip_if", kInt64, {1}, 1, 3),
+            lossScaleCase("not_skipped", {1, 9}, {8, 16}, {1, 9}).In("skip_if", kInt64, {1}, 0, 1)})
     .Kernel<LossScaleKernel>()
     .Kernel<LossScaleKernel>(onGpu());
 

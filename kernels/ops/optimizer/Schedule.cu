@@ -94,8 +94,9 @@ extern "C" __global__ void __launch_bounds__(32, 1)
 }
 
 extern "C" __global__ void __launch_bounds__(32, 1)
-    dynamic_loss_scale_schedule(const int64_t *count, float *scale, int64_t *good, int64_t period, double multiplier) {
-  if (threadIdx.x != 0) return;
+    dynamic_loss_scale_schedule(const int64_t *count, float *scale, int64_t *good, int64_t period, double multiplier,
+                                const int64_t *skip) {
+  if (threadIdx.x != 0 || (skip && *skip != 0)) return;
   const double now = static_cast<double>(*scale);
   if (*count != 0) {
     *good = 0;

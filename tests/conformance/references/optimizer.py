@@ -98,7 +98,8 @@ def lamb_update(c):
         c1, c2 = 1 - new["beta1_t"].item(), 1 - new["beta2_t"].item()
     d = m / c1 / (np.sqrt(v / c2) + c.attr("epsilon"))
     size, step = norms(c, w, d)
-    new["model"] = w - rate(c) * size / step * (d + c.attr("weight_decay") * w)
+    quotient = size / step if size > 0 and step > 0 else 1.0
+    new["model"] = w - rate(c) * quotient * (d + c.attr("weight_decay") * w)
     return new
 
 
@@ -122,7 +123,8 @@ def lars_norms(c):
 def lars_update(c):
     w, g, decay = c.get("model"), gradient(c), c.attr("weight_decay")
     norm, slope = norms(c, w, g)
-    local = rate(c) * c.attr("lars_coefficient") * norm / (c.attr("epsilon") + slope + decay * norm)
+    both = norm > 0 and slope > 0
+    local = rate(c) * (c.attr("lars_coefficient") * norm / (c.attr("epsilon") + slope + decay * norm) if both else 1.0)
     momentum = c.attr("momentum_beta") * c.get("momentum") - local * g
     return {"model": w + momentum - local * decay * w, "momentum": momentum}
 
@@ -164,7 +166,9 @@ def adam_bias_correction_learning_rate(c):
 @reference("dynamic_loss_scale_schedule")
 def dynamic_loss_scale_schedule(c):
     scale, good, k = c.get("loss_scale").item(), c.get("good_step_counter").item(), c.attr("multiplier")
-    if c.get("count_not_finite").item():
+    if c.has("skip_if") and c.get("skip_if").item():
+        pass
+    elif c.get("count_not_finite").item():
         scale, good = max(scale / k, 1.0), 0
     else:
         good += 1
