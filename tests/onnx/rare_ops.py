@@ -9,7 +9,7 @@ import unittest
 import numpy as np
 
 import messages as m
-from later_ops import F32, INVALID, OPC, UNSUPPORTED, Case, uniform
+from later_ops import F32, INVALID, OPC, RANDOM, UNSUPPORTED, Case, uniform
 
 
 def linear_attention(q, k, v, heads, kv_heads, state=None, decay=None, beta=None, scale=0.0):
@@ -302,6 +302,57 @@ class HalfTransforms(Case):
         x = uniform(3, 12, 1)
         half = self.ran("DFT", [x], opset=20, onesided=1)["o0"]
         self.close(self.ran("DFT", [half], opset=20, inverse=1, onesided=1)["o0"], x)
+
+
+class HalfPrecision(Case):
+    """Ops of which several are made: what is between them is beyond f16's range, or less than its least number, and the result is not."""
+
+    def half(self, op, inputs, wanted, outputs=1, **attributes):
+        with self.subTest(op):
+            given = [a if a.dtype.kind == "i" else a.astype(np.float16) for a in inputs]
+            y = self.ran(op, given, outputs=outputs, **{"opset": 17, **attributes})["o0"]
+            self.assertEqual(y.dtype, np.float16)
+            np.testing.assert_allclose(y.astype(np.float64), wanted(*(a if a.dtype.kind == "i" else a.astype(np.float64) for a in given)), rtol=2e-3, atol=1e-4)
+
+    def test_reductions(self):
+        x = 60 + uniform(2, 64)
+        self.half("ReduceL2", [x], lambda x: np.sqrt((x * x).sum(1, keepdims=True)), axes=[1])
+        self.half("ReduceLogSum", [2000 + x], lambda x: np.log(x.sum(1, keepdims=True)), axes=[1])
+        self.half("ReduceSumSquare", [uniform(3, 5) * 1e-3 * 2.0**-3], lambda x: (x * x).sum(1), axes=[1], keepdims=0)
+        self.half("LpNormalization", [x], lambda x: x / np.sqrt((x * x).sum(1, keepdims=True)), axis=1)
+
+    def test_images(self):
+        x = 60 + uniform(1, 2, 8, 8)
+        self.half("GlobalLpPool", [x * 2], lambda x: np.sqrt((x * x).sum((2, 3), keepdims=True)))
+        self.half("LpPool", [x * 3], lambda x: np.sqrt(sum(x[:, :, i:7 + i, j:7 + j]**2 for i in (0, 1) for j in (0, 1))), kernel_shape=[2, 2])
+        self.half("LRN", [x * 5], lambda x: x / (1 + 1e-4 / 3 * (x * x).sum(1, keepdims=True))**0.75, size=3)
+        self.half("AveragePool", [x * 9], lambda x: (x[:, :, :6, :6] + x[:, :, 2:, :6] + x[:, :, :6, 2:] + x[:, :, 2:, 2:]) / 4, kernel_shape=[2, 2],
+                  dilations=[2, 2], opset=19)
+        self.half("MeanVarianceNormalization", [300 + 100 * uniform(2, 3, 4, 4)],
+                  lambda x: (x - x.mean((0, 2, 3), keepdims=True)) / x.std((0, 2, 3), keepdims=True))
+
+    def test_of_several(self):
+        far = [np.full(3, 60000.0), np.full(3, 50000.0), np.full(3, -55000.0)]
+        self.half("Mean", far[:2], lambda a, b: (a + b) / 2)
+        self.half("Sum", far, lambda a, b, c: a + b + c)
+        self.half("SoftmaxCrossEntropyLoss", [100 * uniform(2000, 4), RANDOM.integers(0, 4, 2000)],
+                  lambda x, k: (np.log(np.exp(x - x.max(1, keepdims=True)).sum(1)) + x.max(1) - x[np.arange(len(k)), k]).mean(), reduction="mean")
+
+
+class Norms(Case):
+    def test_gradients(self):
+        """Where all elements are 0 a norm's gradient is 0."""
+        x = np.array([[1, -2, 3], [0, 0, 0], [4, 0, 3]], np.float64)
+        self.write("ReduceL2", [x], opset=17, axes=[1])
+        for command in (["grad", "model.onnx", "--loss", "o0", "--wrt", "i0", "-o", "step.pbtxt"],
+                        ["run", "step.pbtxt", "--quiet", "--inputs", "in.npz", "--outputs", "out.npz"],
+                        ["grad", "model.onnx", "--check", "--loss", "o0", "--wrt", "i*", "--inputs", "in.npz"]):
+            done = subprocess.run([OPC, *command], cwd=self.dir, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        made = dict(np.load(os.path.join(self.dir, "out.npz")))
+        length = np.sqrt((x * x).sum(1, keepdims=True))
+        np.testing.assert_array_equal(made["o0"], length)
+        np.testing.assert_allclose(made["i0.grad"], np.divide(x, length, out=np.zeros_like(x), where=length > 0), rtol=1e-12)
 
 
 class Scalars(Case):

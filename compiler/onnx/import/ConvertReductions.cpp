@@ -83,6 +83,13 @@ void addReductions(ConverterTable *t) {
   const Step abs = [](Conversion &c, const Term &x) { return c.op("abs", {x}); };
   const Step square = [](Conversion &c, const Term &x) { return c.op("square", {x}); };
   const Step root = [](Conversion &c, const Term &x) { return apply("sqrt", c, x); };
+  // Where all elements are 0 the norm's gradient is 0, as PyTorch's, and not the root's infinity times 0.
+  const Step norm = [root](Conversion &c, const Term &x) {
+    if (!x->isFloating()) return root(c, x);
+    const Term isNone = c.op("broadcast_equal", {x, c.scalar(x->type(), 0)});
+    const Term some = c.op("where", {isNone, c.scalar(x->type(), 1), x});
+    return c.op("where", {isNone, c.scalar(x->type(), 0), root(c, some)});
+  };
   const Step log = [](Conversion &c, const Term &x) { return apply("log", c, x); };
   const Step real = [](Conversion &c, const Term &x) { return x->isFloating() ? x : c.cast(x, kDouble); };
   reduction(t, "ReduceSum", 13, "reduce_sum", "reduce_sum");
@@ -91,7 +98,7 @@ void addReductions(ConverterTable *t) {
   reduction(t, "ReduceMax", 18, "reduce_max", "reduce_max, reduce_any");
   reduction(t, "ReduceMin", 18, "reduce_min", "reduce_min, reduce_all");
   reduction(t, "ReduceL1", 18, "reduce_sum", "abs, reduce_sum", abs);
-  reduction(t, "ReduceL2", 18, "reduce_sum", "square, reduce_sum, sqrt", square, root);
+  reduction(t, "ReduceL2", 18, "reduce_sum", "square, reduce_sum, sqrt, where", square, norm);
   reduction(t, "ReduceSumSquare", 18, "reduce_sum", "square, reduce_sum", square);
   reduction(t, "ReduceLogSum", 18, "reduce_sum", "reduce_sum, log", {}, log);
   reduction(t, "ReduceLogSumExp", 18, "logsumexp", "logsumexp", real);

@@ -386,9 +386,49 @@ Shape broadcastShape(const Conversion &c, const std::vector<Shape> &shapes) {
   return Shape(dims);
 }
 
+namespace {
+
+/// Ops of which several are made, whose results in between may be beyond half precision's range, or between its
+/// numbers, where the op's own is not.
+bool isInF32(const Conversion &c) {
+  static const std::set<std::string> all = {"GlobalLpPool",
+                                            "LRN",
+                                            "LpNormalization",
+                                            "LpPool",
+                                            "Mean",
+                                            "ReduceL1",
+                                            "ReduceL2",
+                                            "ReduceLogSum",
+                                            "ReduceSumSquare",
+                                            "MeanVarianceNormalization",
+                                            "Sum",
+                                            "SoftmaxCrossEntropyLoss"};
+  const std::string &op = c.node.op_type();
+  if (op != "AveragePool") return all.count(op) > 0;
+  const std::vector<int64_t> dilations = c.ints("dilations", {});
+  return std::any_of(dilations.begin(), dilations.end(), [](int64_t d) { return d != 1; });
+}
+bool isHalf(const Term &t) {
+  return t && t->kind == Operand::Kind::kTensor && (t->type() == kFloat16 || t->type() == kBFloat16);
+}
+
+void converted(Conversion &c, const std::function<void(Conversion &)> &convert) {
+  if (!c.has(0) || !isHalf(c.any(0)) || !isInF32(c)) return convert(c);
+  const DataType type = c.in(0)->type();
+  for (size_t k = 0; k < c.inputCount(); ++k)
+    if (c.has(k) && isHalf(c.any(k))) c.replace(k, c.cast(c.in(k), kFloat));
+  convert(c);
+  const std::vector<Term> made = c.results();
+  for (size_t k = 0; k < made.size(); ++k)
+    if (made[k] && made[k]->type() == kFloat) c.out(static_cast<int>(k), c.cast(made[k], type));
+}
+
+} // namespace
+
 void ConverterTable::add(const std::string &op, std::function<void(Conversion &)> convert, const std::string &to,
                          const std::string &note, const std::string &domain) {
-  converters_[{domain, op}] = Converter{domain, op, 1, std::move(convert), to, note};
+  auto whole = [convert = std::move(convert)](Conversion &c) { converted(c, convert); };
+  converters_[{domain, op}] = Converter{domain, op, 1, std::move(whole), to, note};
 }
 
 const Converter *ConverterTable::find(const std::string &domain, const std::string &op) const {
