@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import unittest
@@ -18,6 +19,38 @@ op { name: "act" user_conf { op_type_name: "demo::%s" input { key: "x" value { s
 op { name: "y" output_conf { in: "act/y_0" out: "out" } }
 '''
 ALPHA = 'attr { key: "alpha" value { at_float: 0.25 } }'
+
+ENDS = """import multiprocessing
+import time
+
+import opc
+
+
+@opc.op("demo::interrupted", like="x")
+def interrupted(x):
+    raise KeyboardInterrupt
+
+
+@opc.op("demo::interrupted_rule")
+def interrupted_rule(x):
+    return x
+
+
+@interrupted_rule.infer
+def rule(x):
+    raise KeyboardInterrupt
+
+
+@opc.op("demo::forks", like="x")
+def forks(x):
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    child.start()
+    begin = time.monotonic()
+    child.terminate()
+    child.join()
+    assert time.monotonic() - begin < 30
+    return x * -child.exitcode
+"""
 
 
 class OpPath(ScratchTest):
@@ -168,6 +201,24 @@ class OpPath(ScratchTest):
         self.assertEqual(done.returncode, 5, done.stderr)
         for part in ("OPC0622", "demo::fails", "op act", "ValueError: not today", "acts.py\", line 18", "acts.py:18, in fails"):
             self.assertIn(part, done.stderr)
+
+    def test_an_interrupt_that_is_raised(self):
+        """Of a kernel and of a shape rule: an exception as others, and nothing that Python is to take up later."""
+        self.write("ops/ends.py", ENDS)
+        for op, code in (("interrupted", 5), ("interrupted_rule", 3)):
+            self.write("i.pbtxt", GRAPH % (op, ""))
+            done = self.opc("run", "i.pbtxt", "--fill", "zeros", "--op-path", "ops")
+            self.assertEqual(done.returncode, code, done.stderr)
+            for part in ("error[OPC0622]", f"demo::{op}", "KeyboardInterrupt", "ends.py:"):
+                self.assertIn(part, done.stderr)
+
+    def test_a_forked_process_ends_when_it_is_told(self):
+        """The command's own handlers of signals, which wait for a run's end, are not its."""
+        self.write("ops/ends.py", ENDS)
+        self.write("i.pbtxt", GRAPH % ("forks", ""))
+        done = self.opc("run", "i.pbtxt", "--fill", "ones", "--op-path", "ops", "--repeat", "3", "--print", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"[{signal.SIGTERM.value}", done.stdout.replace("[[", "["))
 
     def test_a_profile_has_the_operator(self):
         done = self.opc("run", "g.pbtxt", "--fill", "zeros", "--op-path", "ops", "--profile", "--json")

@@ -6,6 +6,7 @@
 #include "NumpyTensors.h"
 #include "PythonTurn.h"
 
+#include <csignal>
 #include <string_view>
 
 namespace opc::python {
@@ -177,12 +178,21 @@ bool startHost(const std::vector<std::string> &folders) {
 } // namespace
 
 namespace {
+/// Not where Python was started by a command: Ctrl-C is the command's, and Python's list of handlers may not be there.
+bool isInterruptOfPython() {
+  const PyRef name = PyRef::take(PyUnicode_FromString("_signal"));
+  const PyRef module = name ? PyRef::take(PyImport_GetModule(name.get())) : PyRef();
+  const PyRef handler = module ? PyRef::take(PyObject_CallMethod(module.get(), "getsignal", "i", SIGINT)) : PyRef();
+  PyErr_Clear();
+  return handler && PyCallable_Check(handler.get());
+}
+
 /// Ctrl-C within a kernel ends the run, and whoever waits for the run sees the signal again: when it has been put into
 /// words, which is Python's work, too.
 struct InterruptAgain {
   bool wanted = false;
   ~InterruptAgain() {
-    if (wanted) PyErr_SetInterrupt();
+    if (wanted && isInterruptOfPython()) PyErr_SetInterrupt();
   }
 };
 } // namespace

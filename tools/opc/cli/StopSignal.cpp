@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <pthread.h>
 #include <unistd.h>
 
 namespace opc::cli {
@@ -19,11 +20,31 @@ void handle(int number) {
   }
   caughtSignal = number;
 }
+
+// A process that a kernel in Python has forked is to end when it is told to, also at once: what arrives before it has
+// other handlers waits.
+thread_local sigset_t beforeFork;
+void holdSignals() {
+  sigset_t held;
+  sigemptyset(&held);
+  for (const int number : StopSignal::kSignals) sigaddset(&held, number);
+  pthread_sigmask(SIG_BLOCK, &held, &beforeFork);
+}
+void giveSignals() { pthread_sigmask(SIG_SETMASK, &beforeFork, nullptr); }
+void letChildEnd() {
+  for (const int number : StopSignal::kSignals) {
+    struct sigaction now{};
+    if (sigaction(number, nullptr, &now) == 0 && now.sa_handler == handle) std::signal(number, SIG_DFL);
+  }
+  giveSignals();
+}
 } // namespace
 
 StopSignal::StopSignal(bool hangup, const char *early) : count_(hangup ? kAll : kWithoutHangup) {
   caughtSignal = 0;
   earlyText = early;
+  static const int forks = pthread_atfork(holdSignals, giveSignals, letChildEnd);
+  (void)forks; // without memory for it children end by SIGKILL alone
   struct sigaction action{};
   action.sa_handler = handle;
   action.sa_flags = static_cast<int>(SA_RESETHAND);

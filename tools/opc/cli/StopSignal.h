@@ -20,8 +20,9 @@ public:
   /// The number of the signal that came; 0 when none has.
   static int caught();
 
-private:
   static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU};
+
+private:
   static constexpr int kWithoutHangup = 2, kAll = 7;
   const int count_;
   struct sigaction before_[kAll] = {};
