@@ -1,5 +1,6 @@
 # opc-bench answers: its rows, its JSON, and the commands by which tools/bench_models.py drives it. No time is judged.
 # SPDX-License-Identifier: Apache-2.0
+import argparse
 import json
 import os
 import pathlib
@@ -8,6 +9,10 @@ import sys
 import tempfile
 
 import numpy as np
+
+sys.path.insert(0, os.path.join(os.environ["OPC_SOURCE_DIR"], "tools"))
+import bench_floor  # noqa: E402
+import bench_training  # noqa: E402
 
 BENCH = pathlib.Path(os.environ["OPC_BUILD_DIR"]) / "bin/opc-bench"
 GRAPH = """
@@ -64,10 +69,30 @@ def worker(folder):
     require("usage", run(["model"]).returncode == 2)
 
 
+def floor(folder):
+    """What tools/bench_models.py and bench_training.py print beside times: operations are counted, of steps those of all products."""
+    variable = '{ name: "%s" variable_conf { out: "out" shape { dim: 64 dim: 48 } data_type: kFloat initializer { constant_conf { value: 0.1 } } } }'
+    (folder / "model.pbtxt").write_text(
+        'op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 2 dim: 8 dim: 64 } data_type: kFloat } } }\n' + f'op {variable % "w"}\n'
+        'op { name: "m" user_conf { op_type_name: "broadcast_matmul" input { key: "a" value { s: "x/out" } } input { key: "b" value { s: "w/out" } } } }\n'
+        'op { name: "q" user_conf { op_type_name: "square" input { key: "x" value { s: "m/out_0" } } } }\n'
+        'op { name: "y" output_conf { in: "q/y_0" out: "out" } }\n')
+    args = argparse.Namespace(build=pathlib.Path(os.environ["OPC_BUILD_DIR"]), folder=folder)
+    model = bench_floor.of_model(args, folder / "model.pbtxt", 1)
+    flops, weights = 2 * 16 * 64 * 48, 4 * 64 * 48
+    require("the operations and weights of a model", (model["flops"], model["weight_bytes"]) == (flops, weights))
+    require("its floor is no more than at the best rate", model["floor_ms"] >= flops / model["best_gflops"] / 1e6 * 0.999)
+    (folder / "model.pbtxt").rename(folder / "model_b1.pbtxt")
+    step = bench_floor.of_step(args, bench_training.training_graph(args, "model", 1), 1)
+    require("a step has the product and the gradient by its weight", step["flops"] == 2 * flops)
+    require("and the traffic of an update", step["optimizer_bytes"] == 3 * weights)
+
+
 def main():
     rows()
     with tempfile.TemporaryDirectory() as folder:
         worker(pathlib.Path(folder))
+        floor(pathlib.Path(folder))
     print("\n".join("FAIL " + e for e in errors) or "opc-bench answers")
     return 1 if errors else 0
 
