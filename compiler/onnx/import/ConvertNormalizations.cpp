@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OnnxConverters.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace opc::onnx {
@@ -30,34 +31,61 @@ void convertHardmax(Conversion &c) {
   }));
 }
 
-void convertBatchNorm(Conversion &c) {
-  const Term x = c.in(0);
-  if (x->rank() < 2) c.invalid("channels are axis 1, and the input is " + x->shape().ToString());
-  const double epsilon = c.f("epsilon", 1e-5f), momentum = c.f("momentum", 0.9f);
-  if (c.version < 9 && !c.flag("spatial", true)) c.unsupported("statistics of each place (spatial=0)");
-  const DataType type = x->type();
-  const auto as = [&](size_t k) { return c.cast(c.in(k), type); };
-  if (c.version < 14 || !c.flag("training_mode", false)) {
-    if (c.wants(1) && c.version >= 14) c.invalid("its statistics are outputs in training mode alone");
-    return c.out(0,
-                 c.op("normalization", {x, as(3), as(4), as(1), as(2)}, {{"axis", int64_t{1}}, {"epsilon", epsilon}}));
+/// Whether the statistics are the batch's. Before operator set 14 the number of outputs says so, which exporters write
+/// for that alone: nothing reads four of them.
+bool isTraining(const Conversion &c) {
+  bool hasStatistics = false;
+  for (int k = 1; k < c.node.output_size(); ++k) hasStatistics |= c.wants(k);
+  if (c.version >= 14) {
+    const bool mode = c.flag("training_mode", false);
+    if (hasStatistics && !mode) c.invalid("its statistics are outputs in training mode alone");
+    return mode;
   }
-  std::vector<int64_t> axes;
-  for (int64_t k = 0; k < x->rank(); ++k)
-    if (k != 1) axes.push_back(k);
-  const Term mean = reduced(c, "reduce_mean", x, axes, true), centred = c.op("broadcast_sub", {x, mean});
-  const Term variance = reduced(c, "reduce_mean", c.op("square", {centred}), axes, true);
-  DimVector channels(static_cast<size_t>(x->rank()), 1);
-  channels[1] = x->dim(1);
-  const Term scale = c.op("broadcast_mul", {c.op("rsqrt", {c.plus(variance, epsilon)}), c.reshape(as(1), channels)});
-  c.out(0, c.op("broadcast_add", {c.op("broadcast_mul", {centred, scale}), c.reshape(as(2), channels)}));
-  const auto running = [&](size_t old, const Term &now) {
-    const Term own = c.in(old);
+  if (!hasStatistics) return false;
+  if (c.node.output_size() != 5)
+    c.invalid("it has " + std::to_string(c.node.output_size()) +
+              " outputs: before operator set 14 it has one, and five in training mode");
+  if (c.version < 7 && c.flag("is_test", false))
+    c.invalid("its statistics are outputs in training mode alone, and attribute 'is_test' is 1");
+  return true;
+}
+
+void convertBatchNorm(Conversion &c) {
+  const Term given = c.in(0);
+  if (given->rank() < 1) c.invalid("channels are axis 1, and the input is a number");
+  const Term x = given->rank() == 1 ? c.reshape(given, {given->dim(0), 1}) : given; // then there is one channel
+  const double epsilon = c.f("epsilon", 1e-5f), momentum = c.f("momentum", 0.9f);
+  const bool isSpatial = c.version >= 9 || c.flag("spatial", true);
+  const auto as = [&](size_t k) { return c.cast(c.in(k), x->type()); };
+  const auto made = [&](const Term &y) { c.out(0, c.reshape(y, given->shape().dim_vec())); };
+  // Shape of the statistics, and of them beside x. Without `spatial` each place has its own.
+  const DimVector own =
+      isSpatial ? DimVector{x->dim(1)} : DimVector(x->shape().dim_vec().begin() + 1, x->shape().dim_vec().end());
+  DimVector beside(static_cast<size_t>(x->rank()), 1);
+  std::copy(own.begin(), own.end(), beside.begin() + 1);
+  for (size_t k = 1; k < 5 && !isSpatial; ++k) c.checkShape(k, Shape(own), "the places of one sample");
+  const bool isOfBatch = isTraining(c);
+  if (isSpatial && !isOfBatch)
+    return made(c.op("normalization", {x, as(3), as(4), as(1), as(2)}, {{"axis", int64_t{1}}, {"epsilon", epsilon}}));
+  std::vector<int64_t> axes{0};
+  for (int64_t k = 2; k < x->rank() && isSpatial; ++k) axes.push_back(k);
+  const Term mean = isOfBatch ? reduced(c, "reduce_mean", x, axes, true) : c.reshape(as(3), beside);
+  const Term centred = c.op("broadcast_sub", {x, mean});
+  const Term variance =
+      isOfBatch ? reduced(c, "reduce_mean", c.op("square", {centred}), axes, true) : c.reshape(as(4), beside);
+  const Term inverse = c.op("rsqrt", {c.plus(variance, epsilon)});
+  const Term scale = c.op("broadcast_mul", {inverse, c.reshape(as(1), beside)});
+  made(c.op("broadcast_add", {c.op("broadcast_mul", {centred, scale}), c.reshape(as(2), beside)}));
+  const auto running = [&](size_t k, const Term &now) {
+    const Term old = c.in(k);
     return c.op("broadcast_add",
-                {c.scaled(own, momentum), c.scaled(c.cast(c.reshape(now, {x->dim(1)}), own->type()), 1 - momentum)});
+                {c.scaled(old, momentum), c.scaled(c.cast(c.reshape(now, own), old->type()), 1 - momentum)});
   };
   if (c.wants(1)) c.out(1, running(3, mean));
   if (c.wants(2)) c.out(2, running(4, variance));
+  // What a gradient reads, which is the inverse of the deviation.
+  if (c.wants(3)) c.out(3, c.reshape(mean, own));
+  if (c.wants(4)) c.out(4, c.reshape(inverse, own));
 }
 
 void convertInstanceNorm(Conversion &c) {
@@ -167,7 +195,7 @@ void addNormalizations(ConverterTable *t) {
         },
         std::string(to) + ", transpose");
   t->add("Hardmax", convertHardmax, "argmax, broadcast_equal");
-  t->add("BatchNormalization", convertBatchNorm, "normalization; reductions in training mode", "spatial=0");
+  t->add("BatchNormalization", convertBatchNorm, "normalization; reductions in training mode");
   t->add("InstanceNormalization", convertInstanceNorm, "group_norm");
   t->add("GroupNormalization", convertGroupNorm, "group_norm");
   t->add("LayerNormalization", convertLayerNorm, "layer_norm");

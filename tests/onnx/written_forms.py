@@ -1,0 +1,102 @@
+# Forms that exporters and ONNX Runtime's optimizer write: batches' statistics by the number of outputs, pixels that a scale falls between,
+# bounds of one side, transposed batches, zero points of filters. Against numpy, PyTorch's numbers written down, and ONNX Runtime.
+# SPDX-License-Identifier: Apache-2.0
+import os
+import subprocess
+import unittest
+
+import numpy as np
+
+import messages as m
+import ort
+from later_ops import F32, INVALID, MICROSOFT, OPC, RANDOM, Case, uniform
+
+
+class Form(Case):
+    def opc(self, *words):
+        done = subprocess.run([OPC, *words], cwd=self.dir, capture_output=True, text=True, timeout=120, errors="replace")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def outputs_of(self, *words, **inputs):
+        """What `opc run` with these words makes of these inputs."""
+        np.savez(os.path.join(self.dir, "in.npz"), **inputs)
+        self.opc("run", *words, "--quiet", "--inputs", "in.npz", "--outputs", "out.npz")
+        return dict(np.load(os.path.join(self.dir, "out.npz")))
+
+    def file(self, nodes, inputs, outputs, initializers=(), **more):
+        with open(os.path.join(self.dir, "model.onnx"), "wb") as f:
+            f.write(m.model(m.graph(nodes, inputs, outputs, initializers), **more))
+
+
+class BatchNormalization(Form):
+    def given(self, *shape):
+        places = shape[1] if len(shape) > 1 else 1
+        return [uniform(*shape) * 3, uniform(places), uniform(places), uniform(places), np.abs(uniform(places))]
+
+    def wanted(self, given, axes, momentum, epsilon):
+        x, scale, bias, old_mean, old_variance = (a.astype(np.float64) for a in given)
+        mean, variance = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
+        own = mean.shape[1:] if axes == 0 else (1, -1) + (1,) * (x.ndim - 2)
+        y = (x - mean) / np.sqrt(variance + epsilon) * scale.reshape(own) + bias.reshape(own)
+        moved = [old * momentum + new.reshape(old.shape) * (1 - momentum) for old, new in ((old_mean, mean), (old_variance, variance))]
+        return [y, *moved, mean.reshape(scale.shape), (1 / np.sqrt(variance + epsilon)).reshape(scale.shape)]
+
+    def test_five_outputs_are_training_mode(self):
+        for shape in ((6, 4), (3, 4, 5), (2, 3, 4, 2)):
+            given = self.given(*shape)
+            wanted = self.wanted(given, (0, *range(2, len(shape))), 0.7, 1e-3)
+            for opset in (1, 6, 7, 8, 9, 11, 13):
+                run = self.judged if opset > 6 else self.ran  # ONNX Runtime has none of the first ones
+                made = run("BatchNormalization", given, outputs=5, opset=opset, momentum=0.7, epsilon=1e-3)
+                for k, want in enumerate(wanted):
+                    self.close(made[f"o{k}"], want)
+
+    def test_outputs_that_nothing_reads(self):
+        """As PyTorch writes a module in training."""
+        given = self.given(6, 4)
+        names = "x", "scale", "bias", "mean", "variance"
+        for opset in (9, 11, 13):
+            self.file([m.node("BatchNormalization", names, ["y", "d1", "d2", "d3", "d4"], epsilon=1e-3)], [m.value("x", (6, 4))], [m.value("y", (6, 4))],
+                      [m.tensor(n, a) for n, a in zip(names[1:], given[1:])], opset=opset)
+            self.close(self.outputs_of("model.onnx", x=given[0])["y"], self.wanted(given, 0, 0.9, 1e-3)[0])
+
+    def test_one_output_is_inference(self):
+        x, scale, bias, mean, variance = given = self.given(3, 4, 5)
+        by = lambda a: a.astype(np.float64)[:, None]
+        wanted = (x - by(mean)) / np.sqrt(by(variance) + 1e-5) * by(scale) + by(bias)
+        for opset in (1, 6, 7, 9, 13, 14, 15):
+            self.close(self.ran("BatchNormalization", given, opset=opset)["o0"], wanted)
+        self.close(self.ran("BatchNormalization", given, opset=6, is_test=1)["o0"], wanted)
+
+    def test_one_channel(self):
+        given = self.given(7)
+        made = self.judged("BatchNormalization", given, outputs=5, opset=9)
+        self.close(made["o0"], self.wanted([given[0][:, None], *given[1:]], 0, 0.9, 1e-5)[0][:, 0])
+        x, scale, bias, mean, variance = (a.astype(np.float64) for a in given)
+        self.close(self.judged("BatchNormalization", given, opset=15)["o0"], (x - mean) / np.sqrt(variance + 1e-5) * scale + bias)
+
+    def test_statistics_of_each_place(self):
+        given = [uniform(5, 2, 3) * 3, uniform(2, 3), uniform(2, 3), uniform(2, 3), np.abs(uniform(2, 3))]
+        x, scale, bias, mean, variance = (a.astype(np.float64) for a in given)
+        self.close(self.judged("BatchNormalization", given, opset=7, spatial=0)["o0"], (x - mean) / np.sqrt(variance + 1e-5) * scale + bias)
+        made = self.ran("BatchNormalization", given, outputs=5, opset=7, spatial=0)
+        for k, want in enumerate(self.wanted(given, 0, 0.9, 1e-5)):
+            self.close(made[f"o{k}"], want)
+        self.refused(INVALID, "the places of one sample have shape (2,3)", "BatchNormalization", [given[0], uniform(2), *given[2:]], opset=7, spatial=0)
+
+    def test_gradients(self):
+        given = [a.astype(np.float64) for a in self.given(4, 3, 2)]
+        self.write("BatchNormalization", given, outputs=5, opset=11)
+        self.opc("grad", "model.onnx", "--loss", "o0", "--wrt", "i0", "--wrt", "i1", "--wrt", "i2", "--check", "--inputs", "in.npz")
+
+    def test_contradictions(self):
+        given = self.given(3, 4)
+        for outputs in (2, 3, 4):
+            self.refused(INVALID, f"it has {outputs} outputs", "BatchNormalization", given, outputs=outputs, opset=13)
+        self.refused(INVALID, "attribute 'is_test' is 1", "BatchNormalization", given, outputs=5, opset=6, is_test=1)
+        self.refused(INVALID, "in training mode alone", "BatchNormalization", given, outputs=3, opset=15)
+
+
+if __name__ == "__main__":
+    unittest.main()
