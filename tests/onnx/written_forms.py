@@ -1,6 +1,7 @@
 # Forms that exporters and ONNX Runtime's optimizer write: batches' statistics by the number of outputs, pixels that a scale falls between,
 # bounds of one side, transposed batches, zero points of filters. Against numpy, PyTorch's numbers written down, and ONNX Runtime.
 # SPDX-License-Identifier: Apache-2.0
+import itertools
 import os
 import subprocess
 import unittest
@@ -96,6 +97,26 @@ class BatchNormalization(Form):
             self.refused(INVALID, f"it has {outputs} outputs", "BatchNormalization", given, outputs=outputs, opset=13)
         self.refused(INVALID, "attribute 'is_test' is 1", "BatchNormalization", given, outputs=5, opset=6, is_test=1)
         self.refused(INVALID, "in training mode alone", "BatchNormalization", given, outputs=3, opset=15)
+
+
+class TransposedBatches(Form):
+    """FusedMatMul, where the first axis of a factor is its matrices' own and the batch comes behind it."""
+
+    def stored(self, x, trans, trans_batch):
+        """The matrices x [batch..., rows, columns] as such a factor is written."""
+        if trans:
+            x = x.swapaxes(-1, -2)
+        return np.ascontiguousarray(np.moveaxis(x, -2, 0)) if trans_batch else x
+
+    def test_all_forms(self):
+        for batch in ((4,), (2, 3)):
+            a, b = uniform(*batch, 5, 6), uniform(*batch, 6, 7)
+            for flags in itertools.product((0, 1), repeat=4):
+                names = dict(zip(("transA", "transB", "transBatchA", "transBatchB"), flags))
+                given = [self.stored(a, flags[0], flags[2]), self.stored(b, flags[1], flags[3])]
+                with self.subTest(batch=batch, **names):
+                    made = self.judged("FusedMatMul", given, domain=MICROSOFT, opset=17, alpha=0.5, **names)["o0"]
+                    self.close(made, 0.5 * (a.astype(np.float64) @ b))
 
 
 if __name__ == "__main__":

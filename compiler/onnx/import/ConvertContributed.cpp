@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OnnxConverters.h"
 
+#include <algorithm>
+
 namespace opc::onnx {
 namespace {
 
@@ -50,11 +52,12 @@ void convertFusedGemm(Conversion &c) {
 void convertFusedMatMul(Conversion &c) {
   const auto side = [&](size_t input, const char *trans, const char *transBatch) {
     const Term x = c.in(input);
-    if (c.flag(transBatch, false)) c.unsupported("transposed batches");
-    if (!c.flag(trans, false) || x->rank() < 2) return x;
+    if (x->rank() < 2) return x;
     std::vector<int64_t> perm;
     for (int64_t k = 0; k < x->rank(); ++k) perm.push_back(k);
-    std::swap(perm[perm.size() - 2], perm.back());
+    // Then the tensor's first axis is the matrices' first one, and the batch is between that and the last.
+    if (c.flag(transBatch, false)) std::rotate(perm.begin(), perm.begin() + 1, perm.end() - 1);
+    if (c.flag(trans, false)) std::swap(perm[perm.size() - 2], perm.back());
     return c.transpose(x, perm);
   };
   c.out(c.scaled(product(c, side(0, "transA", "transBatchA"), side(1, "transB", "transBatchB")), c.f("alpha", 1)));
@@ -151,7 +154,7 @@ void convertEmbedding(Conversion &c) {
 void addContributed(ConverterTable *t) {
   t->add("FusedConv", convertFusedConv, "as Conv, and its activation", "as Conv", kDomain);
   t->add("FusedGemm", convertFusedGemm, "as Gemm, and its activation", "", kDomain);
-  t->add("FusedMatMul", convertFusedMatMul, "as MatMul, transpose", "transposed batches", kDomain);
+  t->add("FusedMatMul", convertFusedMatMul, "as MatMul, transpose", "", kDomain);
   t->add("Gelu", [](Conversion &c) { c.out(c.op("gelu", {c.in(0)})); }, "gelu", "", kDomain);
   t->add(
       "BiasGelu",
