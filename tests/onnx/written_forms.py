@@ -119,5 +119,53 @@ class TransposedBatches(Form):
                     self.close(made, 0.5 * (a.astype(np.float64) @ b))
 
 
+class Pixels(Form):
+    """Resize of mode nearest, where the quotient of a place and a scale is next to a whole number or a half."""
+
+    def resized(self, x, cases):
+        """What each of the cases, of attributes and the scale or size of the last axis, makes of x; ONNX Runtime makes it, too."""
+        nodes, constants, outputs = [], [], []
+        for k, (attributes, scale, size) in enumerate(cases):
+            constants.append(m.tensor(f"s{k}", np.array([1, scale], F32)) if size is None else m.tensor(f"s{k}", np.array([1, size])))
+            nodes.append(m.node("Resize", ["x", "", f"s{k}"] if size is None else ["x", "", "", f"s{k}"], [f"y{k}"], f"N{k}", mode="nearest", **attributes))
+            outputs.append(f"y{k}")
+        self.file(nodes, [m.value("x", x.shape)], [m.value(o) for o in outputs], constants, opset=13)
+        made = self.outputs_of("model.onnx", x=x)
+        if ort.judges(self):
+            wanted = ort.run(self.dir, [("model.onnx", {"x": x})])[0]
+            for o, case in zip(outputs, cases):
+                np.testing.assert_array_equal(made[o], wanted[o], str((x.shape, case)))
+        return [made[o][0].tolist() for o in outputs]
+
+    def test_pixels(self):
+        """Numbers are ONNX Runtime's and PyTorch's (interpolate with mode nearest)."""
+        plain = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        (thirds,) = self.resized(np.arange(6, dtype=F32)[None], [(plain, 1 / 3, None)])
+        self.assertEqual(thirds, [0, 3])
+        x = np.arange(20, dtype=F32)[None]
+        made = self.resized(x, [(plain, 0.3, None), (plain, 1.1, None)])
+        self.assertEqual(made[0], [0, 3, 6, 10, 13, 16])
+        self.assertEqual(made[1], [0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19])
+
+    def test_modes(self):
+        for length in (7, 10, 12):
+            cases = []
+            for places in ("half_pixel", "asymmetric", "pytorch_half_pixel", "align_corners", "tf_half_pixel_for_nn"):
+                for mode in ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil"):
+                    attributes = {"coordinate_transformation_mode": places, "nearest_mode": mode}
+                    # In these two opc has the length before it is rounded, as ONNX's own cases have it.
+                    scales = (2, 3) if places == "align_corners" else (0.3, 1 / 3, 0.4, 0.6, 0.667, 0.7, 1.3, 1.5, 1.7, 2.3, 3, 5, 7)
+                    scales += () if places in ("align_corners", "pytorch_half_pixel") else (0.2,)
+                    cases += [(attributes, scale, None) for scale in scales if int(F32(scale) * F32(length)) != length]
+                    cases += [(attributes, None, size) for size in (1, 3, 4, 11, 13, 14, 18)]
+            self.resized(np.arange(length, dtype=F32)[None], cases)
+
+    def test_halves(self):
+        """Within a millionth a place is half-way."""
+        for scale in (0.28571421, 0.28571427, 0.28571433, 0.2857144, 0.2857146):
+            self.resized(np.arange(40, dtype=F32)[None], [({"coordinate_transformation_mode": "asymmetric", "nearest_mode": mode}, scale, None)
+                                                          for mode in ("round_prefer_floor", "round_prefer_ceil")])
+
+
 if __name__ == "__main__":
     unittest.main()

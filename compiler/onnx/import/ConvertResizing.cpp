@@ -18,23 +18,26 @@ struct Resampling {
 
 struct Axis {
   int64_t from, to;          // sizes
-  double scale;              // to / from, before the size was rounded
+  double scale;              // length / from
+  double length;             // what `to` is before it is rounded
   double begin = 0, end = 1; // of the region, tf_crop_and_resize
 };
 
-double coordinate(const Resampling &r, const Axis &a, int64_t k) {
-  const auto x = static_cast<double>(k), from = static_cast<double>(a.from), to = a.scale * from;
-  if (r.coordinates == "asymmetric") return x / a.scale;
-  if (r.coordinates == "tf_half_pixel_for_nn") return (x + 0.5) / a.scale;
+/// Where element k of the result lies. What is nearest to it follows from its place in f32: a scale that is written as
+/// 1/3 is a little more than that, and the quotient with it is 3 again.
+template <class Real> Real coordinate(const Resampling &r, const Axis &a, int64_t k) {
+  constexpr Real half = 0.5;
+  const auto x = static_cast<Real>(k), from = static_cast<Real>(a.from), scale = static_cast<Real>(a.scale),
+             to = static_cast<Real>(a.length), begin = static_cast<Real>(a.begin), end = static_cast<Real>(a.end);
+  if (r.coordinates == "asymmetric") return x / scale;
+  if (r.coordinates == "tf_half_pixel_for_nn") return (x + half) / scale;
   if (r.coordinates == "align_corners") return to == 1 ? 0 : x * (from - 1) / (to - 1);
   if (r.coordinates == "pytorch_half_pixel" && to <= 1) return 0;
   if (r.coordinates == "tf_crop_and_resize")
-    return to > 1 ? a.begin * (from - 1) + x * (a.end - a.begin) * (from - 1) / (to - 1)
-                  : 0.5 * (a.begin + a.end) * (from - 1);
-  const double plain = (x + 0.5) / a.scale - 0.5;
+    return to > 1 ? begin * (from - 1) + x * (end - begin) * (from - 1) / (to - 1) : half * (begin + end) * (from - 1);
+  const Real plain = (x + half) / scale - half;
   if (r.coordinates != "half_pixel_symmetric") return plain;
-  const double adjustment = static_cast<double>(a.to) / to;
-  return from / 2 * (1 - adjustment) + plain;
+  return from / 2 * (1 - static_cast<Real>(a.to) / to) + plain;
 }
 
 double cubicWeight(double x, double a) {
@@ -43,17 +46,18 @@ double cubicWeight(double x, double a) {
   return x < 2 ? a * x * x * x - 5 * a * x * x + 8 * a * x - 4 * a : 0;
 }
 
-int64_t nearestTo(double x, const std::string &mode) {
-  const double at = mode == "floor"               ? std::floor(x)
-                    : mode == "ceil"              ? std::ceil(x)
-                    : mode == "round_prefer_ceil" ? std::floor(x + 0.5)
-                                                  : std::ceil(x - 0.5);
-  return static_cast<int64_t>(at);
+int64_t nearestTo(float x, const std::string &mode) {
+  constexpr float tolerance = 1e-6f; // within which a place is half-way, as ONNX Runtime has it
+  const float below = std::floor(x), beyond = x - below;
+  if (mode == "floor") return static_cast<int64_t>(below);
+  if (mode == "ceil") return static_cast<int64_t>(std::ceil(x));
+  const bool isHalf = std::fabs(beyond - 0.5f) < tolerance;
+  return static_cast<int64_t>(below) + (isHalf ? mode == "round_prefer_ceil" : beyond > 0.5f);
 }
 
 /// One row of weights: what element k of the result takes of each element.
 void weigh(const Resampling &r, const Axis &a, int64_t k, double *row, int64_t stride) {
-  const double x = coordinate(r, a, k), low = std::floor(x), ratio = x - low;
+  const double x = coordinate<double>(r, a, k), low = std::floor(x), ratio = x - low;
   const bool isCubic = r.mode == "cubic";
   const double width = r.isAntialiased ? std::min(a.scale, 1.0) : 1, reach = isCubic ? 2 : 1;
   const auto first = static_cast<int64_t>(std::floor(-reach / width)) + 1, last = 1 - first;
@@ -79,7 +83,7 @@ Term resampled(Conversion &c, const Resampling &r, Term x, int64_t axis, const A
   if (r.mode == "nearest") {
     std::vector<int64_t> places;
     for (int64_t k = 0; k < a.to; ++k)
-      places.push_back(std::clamp<int64_t>(nearestTo(coordinate(r, a, k), r.nearest), 0, a.from - 1));
+      places.push_back(std::clamp<int64_t>(nearestTo(coordinate<float>(r, a, k), r.nearest), 0, a.from - 1));
     return c.op("gather", {x, c.constant(places, Shape({a.to}))}, {{"axis", axis}});
   }
   if (a.from * a.to > kMostWeights)
@@ -106,7 +110,7 @@ Term resized(Conversion &c, const Resampling &r, const std::vector<int64_t> &axe
     for (size_t k = 0; k < axes.size(); ++k) {
       std::vector<double> outside;
       for (int64_t j = 0; j < sizes[k].to; ++j) {
-        const double at = coordinate(r, sizes[k], j);
+        const double at = coordinate<double>(r, sizes[k], j);
         outside.push_back(at < 0 || at > static_cast<double>(sizes[k].from - 1) ? 1 : 0);
       }
       if (std::count(outside.begin(), outside.end(), 1.0) == 0) continue;
@@ -123,7 +127,7 @@ Term resized(Conversion &c, const Resampling &r, const std::vector<int64_t> &axe
 Axis scaledBy(const Conversion &c, int64_t from, double scale) {
   const double to = std::floor(static_cast<float>(from) * static_cast<float>(scale));
   if (!(scale > 0) || to > 1e9) c.invalid("a scale of " + std::to_string(scale));
-  return {from, static_cast<int64_t>(to), scale};
+  return {from, static_cast<int64_t>(to), scale, scale * static_cast<double>(from)};
 }
 
 void convertResize(Conversion &c) {
@@ -168,9 +172,10 @@ void convertResize(Conversion &c) {
     }
     for (size_t k = 0; k < axes.size(); ++k) {
       const int64_t from = x->dim(axes[k]);
-      if (policy != "stretch") to[k] = static_cast<int64_t>(std::floor(common * static_cast<double>(from) + 0.5));
-      sizes.push_back(
-          {from, to[k], policy == "stretch" ? static_cast<double>(to[k]) / static_cast<double>(from) : common});
+      const bool isStretched = policy == "stretch";
+      const auto length = isStretched ? static_cast<double>(to[k]) : common * static_cast<double>(from);
+      if (!isStretched) to[k] = static_cast<int64_t>(std::floor(length + 0.5));
+      sizes.push_back({from, to[k], isStretched ? length / static_cast<double>(from) : common, length});
     }
   }
   if (r.coordinates == "tf_crop_and_resize") {
