@@ -167,5 +167,38 @@ class Pixels(Form):
                                                           for mode in ("round_prefer_floor", "round_prefer_ceil")])
 
 
+class Bounds(Form):
+    X = np.array([-np.inf, -2, -1, -0.5, 0, 0.5, 1, 2, np.inf, np.nan], F32)
+
+    def clipped(self, low, high, opset):
+        """The output and the gradient of its sum; bounds are attributes before operator set 11, and then constants."""
+        given = {k: v for k, v in (("min", low), ("max", high)) if v is not None}
+        if opset < 11:
+            nodes = [m.node("Clip", ["x"], ["y"], "N", **given)]
+        else:
+            nodes = [m.node("Constant", [], [k], value=np.array(v, F32)) for k, v in given.items()]
+            nodes.append(m.node("Clip", ["x", *(k if k in given else "" for k in ("min", "max"))], ["y"], "N"))
+        self.file(nodes, [m.value("x", self.X.shape)], [m.value("y")], opset=opset)
+        y = self.outputs_of("model.onnx", x=self.X)["y"]
+        self.opc("grad", "model.onnx", "--loss", "y", "--wrt", "x", "-o", "g.pbtxt")
+        return y, self.outputs_of("g.pbtxt", x=self.X)["x.grad"]
+
+    def test_one_bound(self):
+        """At the bound the gradient is 1, as that of PyTorch's clamp."""
+        for opset in (6, 11, 13):
+            for low, high in ((-1.0, None), (None, 0.5), (-1.0, 0.5), (0.0, None), (float("-inf"), None)):
+                with self.subTest(opset=opset, low=low, high=high):
+                    y, gradient = self.clipped(low, high, opset)
+                    np.testing.assert_array_equal(y, np.clip(self.X, F32(-np.inf if low is None else low), F32(np.inf if high is None else high)))
+                    inside = (self.X >= (-np.inf if low is None else low)) & (self.X <= (np.inf if high is None else high))
+                    known = ~np.isnan(self.X)
+                    np.testing.assert_array_equal(gradient[known], inside[known].astype(F32))
+
+    def test_crossed_bounds(self):
+        for opset in (6, 13):
+            y, _ = self.clipped(0.5, -1.0, opset)
+            np.testing.assert_array_equal(y[:-1], np.full(9, -1, F32))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -3,6 +3,7 @@
 #include "OnnxConverters.h"
 #include "opc/PackedElements.h"
 
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -121,16 +122,21 @@ void convertClip(Conversion &c) {
   } else {
     low = c.maybe(1), high = c.maybe(2);
   }
-  const auto bound = [&](const Term &b) {
-    if (b->shape().elem_cnt() != 1) c.invalid("a bound of shape " + b->shape().ToString() + ", and must be one number");
-    return c.reshape(b, {});
-  };
+  for (const Term &b : {low, high})
+    if (b && b->shape().elem_cnt() != 1)
+      c.invalid("a bound of shape " + b->shape().ToString() + ", and must be one number");
   if (low && high && low->value && high->value && x->isFloating()) {
     const double from = c.knownFloats(low, "min")[0], to = c.knownFloats(high, "max")[0];
     if (from <= to) return c.out(c.op("clip_by_scalar", {x}, {{"floating_min", from}, {"floating_max", to}}));
   }
-  if (low) x = c.op("broadcast_maximum", {x, bound(low)});
-  if (high) x = c.op("broadcast_minimum", {x, bound(high)});
+  // A constant is a bound of the op, at which the gradient goes on to x; a maximum shares it between x and the bound,
+  // which may be another one where it is a variable.
+  const auto bounded = [&](const Term &b, const char *ofNumber, const char *attr, const char *ofTensor) {
+    const double number = b->isFixed && b->value && x->isFloating() ? c.knownFloats(b, attr)[0] : std::nan("");
+    x = std::isnan(number) ? c.op(ofTensor, {x, c.reshape(b, {})}) : c.op(ofNumber, {x}, {{attr, number}});
+  };
+  if (low) bounded(low, "clip_by_scalar_min", "floating_min", "broadcast_maximum");
+  if (high) bounded(high, "clip_by_scalar_max", "floating_max", "broadcast_minimum");
   c.out(low || high ? x : c.op("identity", {x}));
 }
 
@@ -256,7 +262,8 @@ void addElementwise(ConverterTable *t) {
   t->add("Pow", convertPow, "broadcast_pow; square, broadcast_mul for the numbers 2 and 3");
   t->add("Mod", convertMod, "broadcast_fmod, broadcast_floor_mod");
   t->add("BitShift", convertShift, "broadcast_pow, broadcast_mul, broadcast_div");
-  t->add("Clip", convertClip, "clip_by_scalar, broadcast_maximum, broadcast_minimum");
+  t->add("Clip", convertClip,
+         "clip_by_scalar, clip_by_scalar_min, clip_by_scalar_max, broadcast_maximum, broadcast_minimum");
   t->add("IsInf", convertIsInf, "isinf, broadcast_equal");
   t->add("Where", convertWhere, "where");
   t->add(
