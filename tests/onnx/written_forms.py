@@ -200,5 +200,38 @@ class Bounds(Form):
             np.testing.assert_array_equal(y[:-1], np.full(9, -1, F32))
 
 
+class ZeroPoints(Form):
+    """Convolutions of integers whose filters have zero points of their own, out as ONNX: ONNX Runtime's ConvInteger has one for all."""
+
+    def exported(self, groups, zeros, kind, dims=2, opset=13):
+        x, w = RANDOM.integers(0, 256, (2, 4, *(6, 5, 4)[:dims]), np.uint8), RANDOM.integers(-100, 100, (6, 4 // groups, *(3, 2, 2)[:dims])).astype(kind)
+        rest = [F32(0.02), np.uint8(117), w, np.linspace(0.01, 0.03, 6, dtype=F32), np.array(zeros, kind), F32(0.9), np.uint8(121), RANDOM.integers(-3000, 3000, 6).astype(np.int32)]
+        before, after = [1, 0, 1][:dims], [1, 0, 1][:dims]
+        self.write("QLinearConv", [x, *rest], constants=range(1, 9), opset=opset, types={"o0": 2}, group=groups, pads=before + after, strides=[2, 1, 1][:dims])
+        wanted = self.outputs_of("model.onnx", i0=x)["o0"]
+        self.opc("compile", "model.onnx", "--emit", "onnx", "-o", "out.onnx")
+        np.testing.assert_array_equal(self.outputs_of("out.onnx", i0=x)["o0"], wanted)
+        if ort.judges(self):
+            for name in ("model.onnx", "out.onnx"):
+                made = ort.run(self.dir, [(name, {"i0": x})])[0]["o0"]
+                np.testing.assert_array_less(np.abs(made.astype(int) - wanted), 2)  # ONNX Runtime rounds halves of products in another order
+                self.assertLess((made != wanted).mean(), 0.01)
+        with open(os.path.join(self.dir, "out.onnx"), "rb") as f:
+            body = next(b for n, b in m.fields(f.read()) if n == 7)
+        return [dict(m.fields(b))[4].decode() for n, b in m.fields(body) if n == 1]
+
+    def test_equal_ones_are_a_number(self):
+        for zero in (0, 3):
+            self.assertEqual(self.exported(1, [zero] * 6, np.int8).count("ConvInteger"), 1)
+
+    def test_own_ones(self):
+        zeros = [-3, 0, 7, 100, -128, 1]
+        for groups in (1, 2):
+            for dims in (1, 2, 3):
+                with self.subTest(groups=groups, dims=dims):
+                    self.assertEqual(self.exported(groups, zeros, np.int8, dims).count("ConvInteger"), 2)
+        self.assertEqual(self.exported(2, [3, 0, 7, 100, 255, 1], np.uint8).count("ConvInteger"), 2)
+
+
 if __name__ == "__main__":
     unittest.main()

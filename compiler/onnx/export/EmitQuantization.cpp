@@ -3,6 +3,8 @@
 #include "EmitWindows.h"
 #include "OnnxEmitters.h"
 
+#include <optional>
+
 namespace opc::onnx_export {
 namespace {
 
@@ -135,23 +137,48 @@ Wire productSums(Emission &e) {
   return e.has("bias") ? e.add(made, e.raw("bias")) : made;
 }
 
-/// Of channels_first images; `shape` is that of the sums.
+/// Of channels_first images; `shape` is that of the sums. ONNX Runtime's ConvInteger has one zero point for all
+/// filters: where each has its own, the sums under a filter of ones, times it, are taken off.
 Wire convSums(Emission &e, const Wire &x, const Shape &shape) {
   const Wire w = e.raw("weight");
   const auto dims = static_cast<size_t>(x.rank() - 2);
+  const int64_t groups = e.i("groups");
   std::vector<int64_t> pads = listOf(e, "padding_before", dims, 0);
   pads.insert(pads.end(), pads.begin(), pads.begin() + static_cast<int64_t>(dims));
-  Wire made = e.node("ConvInteger", operands(e, x, w, "in", "weight"),
-                     {{"kernel_shape", std::vector<int64_t>(w.shape.begin() + 2, w.shape.end())},
-                      {"strides", listOf(e, "strides", dims, 1)},
-                      {"dilations", listOf(e, "dilation_rate", dims, 1)},
-                      {"group", e.i("groups")},
-                      {"pads", pads}},
-                     kInt32, shape);
-  if (!e.has("bias")) return made;
+  const auto sums = [&](const std::vector<Wire> &inputs, const Shape &made) {
+    return e.node("ConvInteger", inputs,
+                  {{"kernel_shape", std::vector<int64_t>(w.shape.begin() + 2, w.shape.end())},
+                   {"strides", listOf(e, "strides", dims, 1)},
+                   {"dilations", listOf(e, "dilation_rate", dims, 1)},
+                   {"group", groups},
+                   {"pads", pads}},
+                  kInt32, made);
+  };
   std::vector<int64_t> filters(dims + 1, 1);
   filters[0] = w.dim(0);
-  return e.add(made, e.reshape(e.raw("bias"), filters));
+  std::vector<Wire> inputs = operands(e, x, w, "in", "weight");
+  std::optional<Wire> zeros;
+  if (inputs.size() == 4 && inputs[3].rank() > 0) {
+    zeros = inputs[3];
+    inputs.pop_back();
+    if (const std::optional<Wire> one = e.nodesHere().asNumber(*zeros)) inputs.push_back(*one), zeros.reset();
+  }
+  Wire made = sums(inputs, shape);
+  if (zeros) {
+    Shape ones = w.shape, each = shape;
+    ones.Set(0, groups), each.Set(1, groups);
+    inputs[1] = e.constant(w.type, ones, std::vector<double>(static_cast<size_t>(ones.elem_cnt()), 1));
+    Wire under = sums(inputs, each);
+    if (groups > 1) { // one for each filter of the group
+      std::vector<int64_t> apart(each.begin(), each.end());
+      apart.insert(apart.begin() + 2, 1);
+      under = e.reshape(under, apart);
+      apart[2] = w.dim(0) / groups;
+      under = e.reshape(e.expand(under, Shape(apart)), shape);
+    }
+    made = e.sub(made, e.mul(under, e.reshape(e.cast(*zeros, kInt32), filters)));
+  }
+  return e.has("bias") ? e.add(made, e.reshape(e.raw("bias"), filters)) : made;
 }
 
 void convertProduct(Emission &e) { e.out(productSums(e)); }
@@ -176,9 +203,9 @@ void addQuantization(EmitterTable *t) {
   t->add("integer_matmul", Types::kOwn, convertProduct, "MatMulInteger, Add; Sub, MatMul");
   t->add("fused_integer_matmul", Types::kOwn, convertFusedProduct, "as integer_matmul, Max, Mul, Round, Min, Cast");
   t->add("fused_integer_conv2d", Types::kOwn, convertFusedConv,
-         "ConvInteger, Add, Max, Mul, Round, Min, Cast, Transpose");
+         "ConvInteger, Add, Sub, Max, Mul, Round, Min, Cast, Transpose");
   for (const char *name : {"integer_conv1d", "integer_conv2d", "integer_conv3d"})
-    t->add(name, Types::kOwn, convertConv, "ConvInteger, Add");
+    t->add(name, Types::kOwn, convertConv, "ConvInteger, Add; Sub, Mul of a zero point for each filter");
   t->nodesSayMore({"quantize_linear", "dequantize_linear", "requantize", "dynamic_quantize_linear", "integer_matmul",
                    "fused_integer_matmul", "fused_integer_conv2d", "integer_conv1d", "integer_conv2d",
                    "integer_conv3d"});

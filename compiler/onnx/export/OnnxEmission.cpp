@@ -67,6 +67,18 @@ Wire Nodes::constant(DataType type, const Shape &shape, std::string bytes) {
   return wire;
 }
 
+std::optional<Wire> Nodes::asNumber(const Wire &x) {
+  const size_t size = GetSizeOfDataType(x.type);
+  for (const Nodes *nodes = this; nodes; nodes = nodes->outer_)
+    for (const auto &[key, wire] : nodes->constants_) {
+      if (wire.name != x.name) continue;
+      const std::string &bytes = key.second.second;
+      if (bytes.size() < size || bytes.compare(size, std::string::npos, bytes, 0, bytes.size() - size) != 0) break;
+      return constant(x.type, Shape(), bytes.substr(0, size));
+    }
+  return std::nullopt;
+}
+
 void describe(const Wire &wire, onnx::Value *value) {
   value->set_name(wire.name);
   auto *type = value->mutable_type()->mutable_tensor_type();

@@ -10,6 +10,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -75,6 +76,8 @@ public:
   std::string fresh(const std::string &wanted);
   /// The value of a Constant node, or of an initializer where it is large; equal ones once.
   Wire constant(DataType type, const Shape &shape, std::string bytes);
+  /// A constant whose elements are all the same, as one number of rank 0; nothing of any other value.
+  std::optional<Wire> asNumber(const Wire &x);
 
 private:
   const Wire *find(const std::pair<DataType, std::pair<std::vector<int64_t>, std::string>> &key) const;
