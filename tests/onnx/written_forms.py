@@ -233,5 +233,15 @@ class ZeroPoints(Form):
         self.assertEqual(self.exported(2, [3, 0, 7, 100, 255, 1], np.uint8).count("ConvInteger"), 2)
 
 
+class NothingToNormalize(Form):
+    def test_zeros(self):
+        """LpNormalization of zeros alone is zeros, in every operator set."""
+        x = np.array([[0, 0, 0], [1, -2, 2], [-0.0, 0, 0], [0, np.nan, 0], [0, 0, 3]], F32)
+        for opset in (1, 17, 22):
+            for p, norms in ((1, np.abs(x).sum(1, keepdims=True)), (2, np.sqrt((x * x).sum(1, keepdims=True)))):
+                made = self.judged("LpNormalization", [x], opset=opset, axis=1, p=p)["o0"]
+                self.close(made, x / np.where(norms == 0, F32(1), norms))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -170,9 +170,9 @@ void convertLpNorm(Conversion &c) {
   const int64_t axis = c.axisOf(c.i("axis", -1), x->rank()), p = c.i("p", 2);
   const Term sum = reduced(c, "reduce_sum", c.op(p == 1 ? "abs" : "square", {x}), {axis}, true);
   const Term norm = p == 1 ? sum : c.op("sqrt", {sum});
-  const Term y = c.op("broadcast_div", {x, norm});
-  if (c.version < 22) return c.out(y);
-  c.out(c.op("where", {c.op("broadcast_equal", {norm, like(c, x, 0)}), like(c, x, 0), y}));
+  // Of nothing but zeros 0: operator set 22 says so, and ONNX Runtime does it in all of them.
+  c.out(
+      c.op("where", {c.op("broadcast_equal", {norm, like(c, x, 0)}), like(c, x, 0), c.op("broadcast_div", {x, norm})}));
 }
 
 void convertMeanVariance(Conversion &c) {
@@ -201,7 +201,7 @@ void addNormalizations(ConverterTable *t) {
   t->add("LayerNormalization", convertLayerNorm, "layer_norm");
   t->add("RMSNormalization", convertRmsNorm, "rms_norm");
   t->add("LRN", convertLrn, "square, pad, avg_pool_2d, broadcast_pow");
-  t->add("LpNormalization", convertLpNorm, "abs, square, reduce_sum, broadcast_div");
+  t->add("LpNormalization", convertLpNorm, "abs, square, reduce_sum, broadcast_div, where");
   t->add("MeanVarianceNormalization", convertMeanVariance, "reduce_mean, square, sqrt, broadcast_div");
 }
 
