@@ -166,6 +166,16 @@ class Pixels(Form):
             self.resized(np.arange(40, dtype=F32)[None], [({"coordinate_transformation_mode": "asymmetric", "nearest_mode": mode}, scale, None)
                                                           for mode in ("round_prefer_floor", "round_prefer_ceil")])
 
+    def test_aligned_corners(self):
+        """By a scale they follow from the length before it is rounded, as in ONNX's own cases, and by a size from that; ONNX Runtime and
+        PyTorch take the rounded length in both."""
+        x = np.arange(6, dtype=F32)[None]
+        attributes = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+        made = self.ran("Resize", [x, None, np.array([1, 0.6], F32)], constants=(2,), opset=13, **attributes)["o0"]
+        self.close(made, np.arange(3)[None] * 5 / (6 * np.float64(F32(0.6)) - 1))
+        made = self.judged("Resize", [x, None, None, np.array([1, 3])], constants=(3,), opset=13, **attributes)["o0"]
+        self.close(made, np.array([[0, 2.5, 5]]))
+
 
 class Bounds(Form):
     X = np.array([-np.inf, -2, -1, -0.5, 0, 0.5, 1, 2, np.inf, np.nan], F32)
