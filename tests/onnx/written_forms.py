@@ -243,6 +243,17 @@ class ZeroPoints(Form):
         self.assertEqual(self.exported(2, [3, 0, 7, 100, 255, 1], np.uint8).count("ConvInteger"), 2)
 
 
+class Gates(Form):
+    def test_hard_swish(self):
+        """The formula, but for -inf, of which opc's op has 0."""
+        x = np.array([-np.inf, -1e38, -4, -3, -1.5, 0, 3, 4, np.inf, np.nan], F32)
+        with np.errstate(invalid="ignore", over="ignore"):
+            wanted = x * np.maximum(0, np.minimum(F32(1), x / 6 + F32(0.5)))
+        made = self.ran("HardSwish", [x], opset=14)["o0"]
+        self.assertEqual(made[0], 0)
+        self.close(made[1:], wanted[1:])
+
+
 class NothingToNormalize(Form):
     def test_zeros(self):
         """LpNormalization of zeros alone is zeros, in every operator set."""
