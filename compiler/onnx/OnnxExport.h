@@ -7,9 +7,11 @@
 #include "StoredTensor.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace opc {
@@ -42,8 +44,9 @@ struct ExportRequest {
   std::map<std::string, InnerGraph> graphs;
   /// By op. Of these ops the operands are written that are given here, not the graph's.
   std::map<std::string, BlockProduct> blockProducts;
-  /// The file beside the model that tensors over 1 MiB go to; empty: all go into the model.
-  std::string dataFile;
+  /// What the file beside the model is called that tensors over 1 MiB go to, given its bytes; none: all go into the
+  /// model.
+  std::function<std::string(std::string_view)> dataFile;
 };
 
 /// An op that has no form in ONNX.
@@ -54,6 +57,7 @@ struct UnexportedOp {
 
 struct ExportedModel {
   std::string bytes, data; // the model, and what its file of data holds
+  std::string dataFile;    // its name
   int64_t opset = 0;
   std::vector<std::string> next;     // outputs that say what variables hold after a step
   std::vector<UnexportedOp> refused; // if any, there is no model

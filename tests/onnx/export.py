@@ -2,7 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
+import pathlib
+import re
+import resource
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -150,7 +154,8 @@ class Export(Case):
                          'initializer { random_normal_conf { std: 0.1 } } } }\n' +
                          tensor_op("y", "matmul", {"a": "x/out", "b": "w/out"}, "out") + output_op("o", "y/out_0"))
         self.opc("compile", big, "--emit", "onnx", "-o", "big.onnx")
-        self.assertEqual(os.path.getsize(self.path("big.onnx.data")), 600 * 600 * 4)
+        (data,) = self.data_of("big.onnx")
+        self.assertEqual(os.path.getsize(self.path(data)), 600 * 600 * 4)
         self.assertLess(os.path.getsize(self.path("big.onnx")), 2000)
         for what in (big, "big.onnx"):
             self.opc("run", what, "--input", "x=rand", "--output", f"o={what}.npy", "--quiet")
@@ -158,9 +163,78 @@ class Export(Case):
         piped = subprocess.run([OPC, "compile", big, "--emit", "onnx", "-o", "-"], cwd=self.dir, capture_output=True, check=True).stdout
         self.assertGreater(len(piped), 600 * 600 * 4)
         # Who reads a model follows no link to its tensors, so none is written there.
-        os.symlink("elsewhere", self.path("linked.onnx.data"))
+        os.symlink("elsewhere", self.path(data.replace("big", "linked")))
         self.assertIn("OPC0707", self.opc("compile", big, "--emit", "onnx", "-o", "linked.onnx", code=2).stderr)
         self.assertFalse(os.path.exists(self.path("elsewhere")) or os.path.exists(self.path("linked.onnx")))
+
+    def data_of(self, model):
+        """The files of data that bear a model's name."""
+        return sorted(name for name in os.listdir(self.dir) if re.fullmatch(re.escape(model) + r"\.([0-9a-f]{16}\.)?data", name))
+
+    def models_of_two_files(self):
+        """A graph whose model has 1.6 MiB, with 1.4 MiB beside it, and weights for it."""
+        weights = {f"w{k}": np.full((440, 440), k, F32) for k in range(2)} | {"w2": np.full((600, 600), 2, F32)}
+        graph = "".join(f'op {{ name: "{n}" variable_conf {{ out: "out" shape {{ dim: {len(w)} dim: {len(w)} }} data_type: kFloat }} }}\n' + output_op("o" + n, n + "/out")
+                        for n, w in weights.items())
+        for k in (1, 2):
+            np.savez(self.path(f"{k}.npz"), **{n: w + F32(k) for n, w in weights.items()})
+        return ["compile", self.graph(graph, "two.pbtxt"), "--emit", "onnx", "-o", "k.onnx", "--weights"]
+
+    def test_a_model_that_cannot_be_replaced_stays(self):
+        """The data of the new model is written, the model itself is not: the old one has its own data, and nothing else is there."""
+        write = self.models_of_two_files()
+        self.opc(*write, "1.npz")
+        def contents():
+            return {p.name: p.read_bytes() for p in pathlib.Path(self.dir).iterdir()}
+        before = contents()
+        def small():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1500000, 1500000))
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN) # as a full disk: an error of write
+        self.assertEqual(np.load(self.path("1.npz"))["w2"].nbytes, 1440000) # fits, which the model does not
+        for ending in (small, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1500000, 1500000))):
+            done = subprocess.run([OPC, *write, "2.npz"], cwd=self.dir, capture_output=True, text=True, preexec_fn=ending)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertEqual(contents(), before)
+        # A kill between the two: the new data is there, the old model is.
+        self.opc(*write[:-2], "n.onnx", "--weights", "2.npz")
+        (new,), (old,) = self.data_of("n.onnx"), self.data_of("k.onnx")
+        self.assertNotEqual(new.replace("n.onnx", "k.onnx"), old)
+
+    def test_old_data_goes_with_its_model(self):
+        write = self.models_of_two_files()
+        self.opc(*write, "1.npz")
+        (first,) = self.data_of("k.onnx")
+        self.opc(*write, "1.npz") # the same again
+        self.assertEqual(self.data_of("k.onnx"), [first])
+        other = first.replace("k.onnx", "other.onnx")
+        for name in (other, "k.onnx.0000000000000000.data"): # named by no model of this name
+            shutil.copy(self.path(first), self.path(name))
+        self.opc(*write, "2.npz")
+        second = [name for name in self.data_of("k.onnx") if name != "k.onnx.0000000000000000.data"]
+        self.assertEqual((len(second), second == [first], os.path.exists(self.path(other))), (1, False, True))
+        os.remove(self.path("k.onnx.0000000000000000.data"))
+        # A second model reads the data, too: it stays.
+        shutil.copy(self.path("k.onnx"), self.path("copy.onnx"))
+        self.opc(*write, "1.npz")
+        self.assertEqual(self.data_of("k.onnx"), sorted([first, *second]))
+        self.opc("run", "copy.onnx", "--quiet", "--outputs", "c.npz")
+        np.testing.assert_array_equal(np.load(self.path("c.npz"))["ow2"], np.load(self.path("2.npz"))["w2"])
+        # The name that earlier versions gave.
+        with open(self.path("k.onnx"), "rb") as f:
+            model = f.read()
+        os.rename(self.path(first), self.path("k.onnx.data"))
+        os.remove(self.path("copy.onnx"))
+        with open(self.path("k.onnx"), "wb") as f:
+            f.write(model.replace(first.encode(), b"k.onnx.data" + b"/" * (len(first) - 11)))
+        self.opc(*write, "2.npz")
+        self.assertEqual(self.data_of("k.onnx"), second)
+        # Behind a link, in another folder: beside the model.
+        os.mkdir(self.path("sub"))
+        os.symlink("sub/m.onnx", self.path("link.onnx"))
+        self.opc(*write[:-2], "link.onnx", "--weights", "1.npz")
+        self.assertEqual(len(os.listdir(self.path("sub"))), 2)
+        self.opc("run", "link.onnx", "--quiet", "--outputs", "l.npz")
+        np.testing.assert_array_equal(np.load(self.path("l.npz"))["ow2"], np.load(self.path("1.npz"))["w2"])
 
     def test_imported_models_go_out_again(self):
         w = np.arange(6, dtype=F32).reshape(3, 2)

@@ -177,22 +177,26 @@ private:
 
   /// Large tensors go to the file beside the model.
   void moveData(ExportedModel *result) {
-    if (request_.dataFile.empty()) return;
+    if (!request_.dataFile) return;
+    const auto say = [](onnx::Tensor &t, const char *key, const std::string &value) {
+      onnx::StringPair *pair = t.add_external_data();
+      pair->set_key(key);
+      pair->set_value(value);
+    };
+    std::vector<onnx::Tensor *> moved;
     for (onnx::Tensor &t : *nodes_.graph().mutable_initializer()) {
       if (t.raw_data().size() <= kInlineBytes) continue;
       result->data.resize((result->data.size() + kAlignment - 1) / kAlignment * kAlignment);
-      const std::pair<const char *, std::string> entries[] = {{"location", request_.dataFile},
-                                                              {"offset", std::to_string(result->data.size())},
-                                                              {"length", std::to_string(t.raw_data().size())}};
-      for (const auto &[key, value] : entries) {
-        onnx::StringPair *pair = t.add_external_data();
-        pair->set_key(key);
-        pair->set_value(value);
-      }
+      say(t, "offset", std::to_string(result->data.size()));
+      say(t, "length", std::to_string(t.raw_data().size()));
       result->data += t.raw_data();
       t.clear_raw_data();
       t.set_data_location(1);
+      moved.push_back(&t);
     }
+    if (moved.empty()) return;
+    result->dataFile = request_.dataFile(result->data);
+    for (onnx::Tensor *t : moved) say(*t, "location", result->dataFile);
   }
 
   const GraphFacts &facts_;

@@ -371,7 +371,8 @@ private:
     for (const std::string &path : onnx_.weights()) files.reads(path, "--weights");
     OPC_RETURN_IF_ERROR(files.writes(output_, "-o"));
     OPC_RETURN_IF_ERROR(isEmitUnsaid_ ? checkEndingFor(emit_, output_) : Status::ok());
-    if (isOnnx()) OPC_RETURN_IF_ERROR(files.writes(OnnxOutput::dataPath(output_), "the data beside -o"));
+    for (const std::string &path : isOnnx() ? OnnxOutput::replacedData(output_) : std::vector<std::string>())
+      OPC_RETURN_IF_ERROR(files.writes(path, "the data beside -o"));
     OPC_RETURN_IF_ERROR(files.writes(calibrate_, "--calibrate"));
     OPC_RETURN_IF_ERROR(files.writes(trace_, "--trace"));
     OPC_RETURN_IF_ERROR(files.writes(modelFlags_.weightsOut(), "--weights-out"));

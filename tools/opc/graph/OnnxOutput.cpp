@@ -8,11 +8,15 @@
 #include "GraphInput.h"
 #include "NumberText.h"
 #include "OnnxExport.h"
+#include "PlanFile.h"
 #include "Session.h"
 #include "TextParts.h"
 #include "ValueGiver.h"
+#include "WriteFailure.h"
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -46,6 +50,41 @@ void dropUnread(const Registry &registry, GraphFacts *facts) {
   }
   facts->ops.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
   std::erase_if(facts->variables, [&](const GraphTensor &v) { return !read.count(v.tensor); });
+}
+
+namespace fs = std::filesystem;
+
+fs::path folderOf(const fs::path &file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
+
+/// Nothing lies beside the standard output, a pipe or a device.
+bool hasFolder(const std::string &output) {
+  std::error_code error;
+  return output != "-" && (fs::is_regular_file(output, error) || !fs::exists(output, error));
+}
+
+constexpr size_t kDigits = 16; // of a file's content, in its name
+constexpr const char *kData = ".data";
+
+/// "MODEL.DIGITS.data". Other data never has the name: a model and the data of another one, written before or after
+/// it, are no pair, whatever ended the writing.
+std::string dataName(const std::string &model, std::string_view data) {
+  char digits[kDigits + 1];
+  std::snprintf(digits, sizeof digits, "%016" PRIx64, planChecksum(data));
+  return model + "." + digits + kData;
+}
+
+/// The names of that form in the bytes of a model, and the one that earlier versions gave.
+std::set<std::string> dataNamesIn(std::string_view bytes, const std::string &model) {
+  std::set<std::string> names;
+  const std::string start = model + ".", old = model + kData;
+  for (size_t at = bytes.find(start); at != std::string_view::npos; at = bytes.find(start, at + 1)) {
+    const std::string_view rest = bytes.substr(at + start.size(), kDigits + 5);
+    if (bytes.substr(at, old.size()) == old) names.insert(old);
+    if (rest.size() == kDigits + 5 && rest.substr(kDigits) == kData &&
+        rest.find_first_not_of("0123456789abcdef") == kDigits)
+      names.insert(start + std::string(rest));
+  }
+  return names;
 }
 
 /// One finding for all ops: each reason, how many ops have it, and the first of them.
@@ -104,7 +143,30 @@ Status OnnxOutput::check(bool isOnnx) const {
   return Status::ok();
 }
 
-std::string OnnxOutput::dataPath(const std::string &output) { return output == "-" ? "" : output + ".data"; }
+std::vector<std::string> OnnxOutput::replacedData(const std::string &output) {
+  if (output.empty() || !hasFolder(output)) return {};
+  const fs::path model(followLinks(output));
+  const Result<FileBytes> before = FileBytes::open(model.string());
+  std::set<std::string> names =
+      before ? dataNamesIn(before->view(), model.filename().string()) : std::set<std::string>();
+  std::error_code error;
+  for (fs::directory_iterator it(folderOf(model), error), end; !error && !names.empty() && it != end;
+       it.increment(error)) {
+    const fs::path ending = it->path().extension();
+    std::error_code unseen;
+    if ((ending != ".onnx" && ending != ".pb") || it->path().filename() == model.filename() ||
+        !it->is_regular_file(unseen))
+      continue;
+    const Result<FileBytes> other = FileBytes::open(it->path().string());
+    std::erase_if(names,
+                  [&](const std::string &n) { return !other || other->view().find(n) != std::string_view::npos; });
+  }
+  std::vector<std::string> paths;
+  for (const std::string &name : names)
+    if (fs::is_regular_file(fs::symlink_status(model.parent_path() / name, error)))
+      paths.push_back((model.parent_path() / name).string());
+  return paths;
+}
 
 Result<std::map<std::string, StoredTensor>> OnnxOutput::values(Pipeline &pipeline, const Registry &registry,
                                                                GraphFacts *facts) const {
@@ -161,8 +223,10 @@ Outcome<size_t> OnnxOutput::write(Invocation &invocation, Pipeline &pipeline, co
 
 Outcome<size_t> OnnxOutput::writeModel(Invocation &invocation, const GraphFacts &facts, const Registry &registry,
                                        ExportRequest request, const SourceText &source, const std::string &output) {
-  const std::string data = dataPath(output);
-  request.dataFile = std::filesystem::path(data).filename().string();
+  if (output.empty() || hasFolder(output))
+    request.dataFile = [name = fs::path(followLinks(output)).filename().string()](std::string_view data) {
+      return dataName(name, data);
+    };
   const ExportedModel model = exportModel(facts, registry, request);
   if (!model.refused.empty()) return Failure({withoutForm(model.refused)}, 1, StatusCode::kUnsupported, source);
   if (model.bytes.empty() || model.bytes.size() > kMaxModel)
@@ -176,15 +240,43 @@ Outcome<size_t> OnnxOutput::writeModel(Invocation &invocation, const GraphFacts 
     invocation.terminal().file(model.bytes);
     return model.bytes.size();
   }
-  // Whoever reads the model follows no link to its data.
-  if (!model.data.empty() && std::filesystem::is_symlink(std::filesystem::symlink_status(data)))
-    return Status(StatusCode::kUsage, "OPC0707", data + " is a symbolic link, and large tensors would go there")
-        .withHelp("remove the link, or give another -o FILE");
-  // The data first: a model is never there without it.
-  if (!model.data.empty()) OPC_RETURN_IF_ERROR(writeFileAtomically(data, model.data));
-  OPC_RETURN_IF_ERROR(writeFileAtomically(output, model.bytes));
-  if (!model.data.empty()) invocation.note("note: tensors over 1 MiB are in " + data);
+  OPC_RETURN_IF_ERROR(writeFiles(invocation, model, output));
   return model.bytes.size() + model.data.size();
+}
+
+/// Until the model has its name, the one that it replaces has its own data, and after that what it needs is there.
+Status OnnxOutput::writeFiles(Invocation &invocation, const ExportedModel &model, const std::string &output) {
+  const std::vector<std::string> old = replacedData(output);
+  const std::string data = (fs::path(followLinks(output)).parent_path() / model.dataFile).string();
+  AtomicFile file, beside;
+  bool isNew = false;
+  if (!model.data.empty()) {
+    std::error_code error;
+    // Whoever reads the model follows no link to its data.
+    if (fs::is_symlink(fs::symlink_status(data, error)))
+      return Status(StatusCode::kUsage, "OPC0707", data + " is a symbolic link, and large tensors would go there")
+          .withHelp("remove the link, or give another -o FILE");
+    const Result<FileBytes> there = FileBytes::open(data);
+    isNew = !there || there->view() != model.data;
+  }
+  if (isNew) {
+    OPC_RETURN_IF_ERROR(beside.open(data));
+    OPC_RETURN_IF_ERROR(beside.write(model.data.data(), model.data.size()));
+  }
+  OPC_RETURN_IF_ERROR(file.open(output));
+  OPC_RETURN_IF_ERROR(file.write(model.bytes.data(), model.bytes.size()));
+  if (isNew) OPC_RETURN_IF_ERROR(beside.commit());
+  if (Status s = file.commit(); !s) {
+    std::error_code error;
+    if (isNew) fs::remove(data, error);
+    return s;
+  }
+  for (const std::string &path : old) {
+    std::error_code error;
+    if (path != data) fs::remove(path, error);
+  }
+  if (!model.data.empty()) invocation.note("note: tensors over 1 MiB are in " + data);
+  return Status::ok();
 }
 
 } // namespace opc::cli

@@ -22,8 +22,9 @@ public:
   Status check(bool isOnnx) const;
   /// What is read besides the graph.
   const std::vector<std::string> &weights() const { return weights_; }
-  /// The file beside `output` that large tensors go to; empty where there is none beside it.
-  static std::string dataPath(const std::string &output);
+  /// The files of data that go when a model is written to `output`: those that the model there names and that bear its
+  /// name, unless another model of the folder names them, too.
+  static std::vector<std::string> replacedData(const std::string &output);
   /// Writes the model of the graph as it is after the phase that was run, and returns its size. Errors: OPC0423 lists
   /// the ops that have no form; OPC0707, OPC0717.
   Outcome<size_t> write(Invocation &invocation, Pipeline &pipeline, const Registry &registry,
@@ -38,6 +39,7 @@ public:
                                     ExportRequest request, const SourceText &source, const std::string &output);
 
 private:
+  static Status writeFiles(Invocation &invocation, const ExportedModel &model, const std::string &output);
   /// Of the variables. Takes off `facts` what nothing reads, where the plan has no value for it.
   Result<std::map<std::string, StoredTensor>> values(Pipeline &pipeline, const Registry &registry,
                                                      GraphFacts *facts) const;

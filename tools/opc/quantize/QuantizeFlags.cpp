@@ -81,7 +81,9 @@ Status QuantizeFlags::checkFiles(const Invocation &invocation, const GraphInput 
   files.readsValues(values);
   for (const DataSet &d : dataSets) files.readsSpec("@" + d.file, "--calibrate");
   OPC_RETURN_IF_ERROR(files.writes(output, "-o"));
-  return files.writes(OnnxOutput::dataPath(output), "the data beside -o");
+  for (const std::string &path : OnnxOutput::replacedData(output))
+    OPC_RETURN_IF_ERROR(files.writes(path, "the data beside -o"));
+  return Status::ok();
 }
 
 } // namespace opc::cli
