@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <numeric>
+#include <optional>
 
 namespace opc {
 
@@ -35,6 +36,16 @@ namespace {
 
 std::string dataSetOf(const std::string &input) { return "the data set of input '" + input + "'"; }
 
+const PortInfo *inputOf(const Session &session, const std::string &name) {
+  for (const PortInfo &p : session.interface().inputs)
+    if (p.name == name) return &p;
+  return nullptr;
+}
+
+Status noInput(const std::string &name) {
+  return Status(StatusCode::kUsage, "OPC0611", "the graph has no input '" + name + "'");
+}
+
 } // namespace
 
 Status BatchLoader::checkType(const user_op::TensorDesc &type, const PortInfo &input) {
@@ -43,24 +54,54 @@ Status BatchLoader::checkType(const user_op::TensorDesc &type, const PortInfo &i
     return Status(StatusCode::kUsage, "OPC0703",
                   dataSetOf(input.name) + " is " + dataTypeName(type.data_type()) + ", the input is " +
                       dataTypeName(input.desc.data_type()));
-  bool fits = have.NumAxes() >= 1 && have.NumAxes() == want.NumAxes();
+  bool fits = have.NumAxes() == want.NumAxes();
   for (int64_t d = 1; fits && d < have.NumAxes(); ++d) fits = have.At(d) == want.At(d);
   if (fits) return Status::ok();
   return Status(StatusCode::kUsage, "OPC0704",
                 dataSetOf(input.name) + " is " + type.toString() + ", the input is " + input.desc.toString() +
-                    ": they may differ in the first dimension alone");
+                    (want.NumAxes() == 0 ? ": it has no first dimension in which they may differ"
+                                         : ": they may differ in the first dimension alone"));
+}
+
+bool BatchLoader::isWhole(const Session &session, const std::vector<Source> &sources) {
+  std::optional<int64_t> batch;
+  bool isSame = true, hasExamples = true;
+  for (const Source &s : sources) {
+    const PortInfo *port = inputOf(session, s.input);
+    isSame = isSame && port && port->desc.shape() == s.data.desc().shape();
+    if (!isSame) return false;
+    const Shape &shape = port->desc.shape();
+    hasExamples = hasExamples && shape.NumAxes() > 0 && shape.At(0) > 0 && batch.value_or(shape.At(0)) == shape.At(0);
+    if (shape.NumAxes() > 0) batch = shape.At(0);
+  }
+  return !hasExamples;
+}
+
+Result<BatchLoader> BatchLoader::whole(const Session &session, std::vector<Source> sources) {
+  for (const Source &s : sources) {
+    const PortInfo *port = inputOf(session, s.input);
+    if (!port) return noInput(s.input);
+    OPC_RETURN_IF_ERROR(checkType(s.data.desc(), *port));
+    if (s.data.desc().shape() != port->desc.shape())
+      return Status(StatusCode::kUsage, "OPC0704",
+                    dataSetOf(s.input) + " is " + s.data.desc().toString() + ", the input is " + port->desc.toString());
+  }
+  BatchLoader loader(std::move(sources), BatchOrder(1, 1, false, 0));
+  loader.isWhole_ = true;
+  return loader;
 }
 
 Result<BatchLoader> BatchLoader::create(const Session &session, std::vector<Source> sources, bool shuffle,
                                         uint64_t seed) {
   int64_t examples = -1, batch = -1;
   for (const Source &s : sources) {
-    const PortInfo *port = nullptr;
-    for (const PortInfo &p : session.interface().inputs)
-      if (p.name == s.input) port = &p;
-    if (!port) return Status(StatusCode::kUsage, "OPC0611", "the graph has no input '" + s.input + "'");
+    const PortInfo *port = inputOf(session, s.input);
+    if (!port) return noInput(s.input);
     const Shape &have = s.data.desc().shape(), &want = port->desc.shape();
     OPC_RETURN_IF_ERROR(checkType(s.data.desc(), *port));
+    if (want.NumAxes() == 0)
+      return Status(StatusCode::kUsage, "OPC0704",
+                    "input '" + s.input + "' is " + port->desc.toString() + ": it has no first dimension for examples");
     if (batch >= 0 && want.At(0) != batch)
       return Status(StatusCode::kUsage, "OPC0704",
                     "input '" + s.input + "' takes batches of " + std::to_string(want.At(0)) + ", input '" +
@@ -90,6 +131,11 @@ Status BatchLoader::feed(Session &session, int64_t step) {
     OPC_ASSIGN_OR_RETURN(void *const memory, session.inputMemory(s.input));
     char *to = static_cast<char *>(memory);
     const user_op::TensorDesc &d = s.data.desc();
+    if (isWhole_) {
+      const size_t all = static_cast<size_t>(d.shape().elem_cnt()) * GetSizeOfDataType(d.data_type());
+      if (all > 0) std::memcpy(to, s.data.data(), all);
+      continue;
+    }
     const size_t bytes = static_cast<size_t>(d.shape().elem_cnt() / d.shape().At(0)) * GetSizeOfDataType(d.data_type());
     for (int64_t i = 0; i < order_.batch(); ++i)
       std::memcpy(to + static_cast<size_t>(i) * bytes, s.data.data() + static_cast<size_t>(examples[i]) * bytes, bytes);

@@ -47,8 +47,14 @@ public:
   static Status checkType(const user_op::TensorDesc &have, const PortInfo &input);
   /// The input's first dimension is the batch. Errors: OPC0611 (no such input), OPC0703 (dtype), OPC0704 (the other
   /// dimensions differ from the input's, data sets of different sizes, inputs of different batches, fewer examples than
-  /// a batch), OPC0708 (the order of the examples is over the limit of limitTensorReads()).
+  /// a batch, an input without dimensions), OPC0708 (the order of the examples is over the limit of
+  /// limitTensorReads()).
   static Result<BatchLoader> create(const Session &session, std::vector<Source> sources, bool shuffle, uint64_t seed);
+  /// One batch: data sets of exactly the inputs' shapes, which may have any first dimension or none. It is one example.
+  /// Errors: OPC0611, OPC0703, OPC0704 (another shape).
+  static Result<BatchLoader> whole(const Session &session, std::vector<Source> sources);
+  /// Whether `sources` are of exactly the inputs' shapes, and these have no first dimension in common.
+  static bool isWhole(const Session &session, const std::vector<Source> &sources);
   const BatchOrder &order() const { return order_; }
   /// Copies the examples of step `step` into the session's inputs.
   Status feed(Session &session, int64_t step);
@@ -57,6 +63,7 @@ private:
   BatchLoader(std::vector<Source> sources, BatchOrder order) : sources_(std::move(sources)), order_(std::move(order)) {}
   std::vector<Source> sources_;
   BatchOrder order_;
+  bool isWhole_ = false; // order_ is of one example
 };
 
 } // namespace opc

@@ -90,7 +90,7 @@ public:
     OPC_ASSIGN_OR_RETURN(std::vector<BatchLoader::Source> sources,
                          openDataSets(flags_.dataSets, session, "--calibrate", flags_.values.cast));
     OPC_RETURN_IF_ERROR(checkInputs(session));
-    OPC_ASSIGN_OR_RETURN(BatchLoader loader, BatchLoader::create(session, std::move(sources), false, 0));
+    OPC_ASSIGN_OR_RETURN(BatchLoader loader, batchesOf(session, std::move(sources)));
     if (flags_.mode() == QuantizeMode::kStatic) {
       OPC_ASSIGN_OR_RETURN(ranges, calibrated(invocation, session, loader));
     }
@@ -164,6 +164,16 @@ private:
                       (flags_.mode() == QuantizeMode::kBlocks ? "product" : "convolution or product") +
                       " of f32 whose weight is a variable" + (updated_.empty() ? "" : " that it does not update") +
                       ": nothing can be quantised");
+  }
+
+  /// Files of exactly the inputs' shapes are one batch where these have no first dimension in common.
+  static Result<BatchLoader> batchesOf(const Session &session, std::vector<BatchLoader::Source> sources) {
+    if (BatchLoader::isWhole(session, sources)) return BatchLoader::whole(session, std::move(sources));
+    Result<BatchLoader> loader = BatchLoader::create(session, std::move(sources), false, 0);
+    if (loader || loader.status().id() != "OPC0704") return loader;
+    return Status(loader.status())
+        .withHelp("give batches of the graph's size along the first dimension of all inputs, or for each input a file "
+                  "of exactly its shape, which are one batch");
   }
 
   int64_t steps(BatchLoader &loader) const {
