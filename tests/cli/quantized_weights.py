@@ -80,6 +80,23 @@ class QuantizedWeights(unittest.TestCase):
         said = self.opc("quantize", "model.onnx", *given, code=2).stderr
         self.assertIn("is bool[1], the input is bool[]: it has no first dimension in which they may differ", said)
 
+    def test_entropy_leaves_zeros_out(self):
+        """Behind a ReLU half or more of all values are 0, which 8 bits have exactly: the range is that of the others."""
+        for shift, scale in ((0, 1), (-0.3, 0.3)):
+            x = (self.normal(200, 500) * F32(scale) + F32(shift))
+            want = np.maximum(x, 0)
+            given = self.model([m.node("Relu", ["x"], ["r"]), m.node("MatMul", ["r", "w"], ["y"], "p")], {"x": x}, {"w": np.eye(500, 2, dtype=F32)})
+            self.quantize(given, "--method", "entropy")
+            scales = [np.frombuffer(t[9], F32)[0] for t in self.tensors("q.onnx") if t[8].endswith(b".scale") and len(t[9]) == 4]
+            top = want.max()
+            bound = least_entropy(want)
+            self.assertGreater(bound, 0.75 * top)
+            self.assertAlmostEqual(scales[0] * 255 / bound, 1, delta=1e-4)
+            noise = ((np.clip(np.rint(want / scales[0]), 0, 255) * scales[0] - want) ** 2).sum()
+            self.assertGreater(10 * np.log10((want.astype(np.float64) ** 2).sum() / noise), 30)
+        self.model([m.node("Relu", ["x"], ["r"]), m.node("MatMul", ["r", "w"], ["y"], "p")], {"x": -np.abs(x)}, {"w": np.eye(500, 2, dtype=F32)})
+        self.quantize(given, "--method", "entropy")  # nothing but zeros
+
     def tensors(self, model):
         with open(self.path(model), "rb") as f:
             graph = next(body for number, body in m.fields(f.read()) if number == 7)

@@ -37,7 +37,7 @@ void TensorSpread::count(const float *values, int64_t count) {
     if (!std::isfinite(v)) continue;
     const auto bin = [](double share) { return std::clamp(static_cast<int>(share * kBins), 0, kBins - 1); };
     ++bins_[static_cast<size_t>(width > 0 ? bin((v - extent_.low) / width) : 0)];
-    ++magnitudes_[static_cast<size_t>(most > 0 ? bin(std::abs(v) / most) : 0)];
+    if (v != 0) ++magnitudes_[static_cast<size_t>(most > 0 ? bin(std::abs(v) / most) : 0)];
   }
 }
 

@@ -42,7 +42,9 @@ private:
   TensorRange extent_;
   int64_t seen_ = 0;
   bool finite_ = true;
-  std::vector<uint64_t> bins_, magnitudes_; // over the extent; over the absolute values
+  /// Over the extent; over the absolute values of what is not 0, since 0 is exact at any bound: what is behind a ReLU
+  /// would count for more than all else.
+  std::vector<uint64_t> bins_, magnitudes_;
 };
 
 /// Watches the inputs of some tasks, by the task's name and the argument's.
