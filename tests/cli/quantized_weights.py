@@ -59,6 +59,99 @@ class QuantizedWeights(unittest.TestCase):
         self.assertEqual(made.shape, want.shape)
         self.assertGreater(made @ want / np.linalg.norm(made) / np.linalg.norm(want), least)
 
+    def test_weights_of_weights(self):
+        """Each form of a weight becomes one matrix of i8; what computed it is gone."""
+        x, w, v, k = self.normal(6, 32), self.normal(16, 32), self.normal(32, 16), np.array(0.5, F32)
+        d, wide = self.normal(2, 5, 32), self.normal(1, 32, 16)
+        forms = {
+            "Transpose": ([m.node("Transpose", ["w"], ["t"], perm=[1, 0]), m.node("MatMul", ["x", "t"], ["y"])], {"x": x}, {"w": w}, x @ w.T),
+            "Cast": ([m.node("Cast", ["h"], ["t"], to=1), m.node("MatMul", ["x", "t"], ["y"])], {"x": x}, {"h": v.astype(np.float16)}, x @ v),
+            "Reshape": ([m.node("Reshape", ["f", "s"], ["t"]), m.node("MatMul", ["x", "t"], ["y"])], {"x": x}, {"f": v.ravel(), "s": np.array([32, 16])}, x @ v),
+            "Mul": ([m.node("Mul", ["v", "k"], ["s"]), m.node("Identity", ["s"], ["t"]), m.node("MatMul", ["x", "t"], ["y"])], {"x": x}, {"v": v, "k": k}, x @ v / 2),
+            "Gemm": ([m.node("Gemm", ["x", "w"], ["y"], alpha=0.5, transB=1)], {"x": x}, {"w": w}, x @ w.T / 2),
+            "Gemm twice": ([m.node("Gemm", ["x", "w"], ["a"], alpha=0.5, transB=1), m.node("Gemm", ["x", "w"], ["b"], alpha=2.0, transB=1), m.node("Sub", ["a", "b"], ["y"])],
+                           {"x": x}, {"w": w}, x @ w.T * -1.5),
+            "FusedMatMul": ([m.node("FusedMatMul", ["x", "w"], ["y"], domain="com.microsoft", alpha=0.25, transB=1)], {"x": x}, {"w": w}, x @ w.T / 4),
+            "Einsum": ([m.node("Einsum", ["x", "w"], ["y"], equation="ij,kj->ik")], {"x": x}, {"w": w}, x @ w.T),
+            "[1,K,N]": ([m.node("MatMul", ["d", "u"], ["y"])], {"d": d}, {"u": wide}, d @ wide),
+        }
+        for name, (nodes, inputs, weights, want) in forms.items():
+            with self.subTest(name):
+                given = self.model(nodes, inputs, weights, domains=["com.microsoft"])
+                report, said = self.quantize(given)
+                count = 2 if "twice" in name else 1
+                self.assertEqual((len(report["quantized"]), report["not_quantized"]), (count, []), said)
+                self.assertEqual(self.types().count("integer_matmul"), count, self.types())
+                self.near(self.made(inputs), want)
+                self.assertLess(report["weight_bytes"]["after"], 32 * 16 * count + 4 * 16 * count + 64)
+                for kind, least in (("int8-weights", 0.9999), ("bf16-weights", 0.9999), ("int4-weights", 0.99)):
+                    report, said = self.quantize([], "--to", kind)
+                    self.assertEqual(len(report["quantized"]), count, said)
+                    self.near(self.made(inputs), want, least)
+
+    def test_tied_weights(self):
+        """The table of a lookup, transposed behind the model: the table itself stays in f32."""
+        e, i = self.normal(40, 32), np.array([3, 9, 1])
+        nodes = [m.node("Gather", ["e", "i"], ["x"]), m.node("Transpose", ["e"], ["t"], perm=[1, 0]), m.node("MatMul", ["x", "t"], ["y"])]
+        report, _ = self.quantize(self.model(nodes, {"i": i}, {"e": e}))
+        self.assertEqual(len(report["quantized"]), 1)
+        self.near(self.made(["i"]), e[i] @ e.T)
+        table, integers = 40 * 32 * 4, 40 * 32
+        self.assertTrue(table + integers <= report["weight_bytes"]["after"] < table + integers + 256, report)
+
+    def test_kept_ops_have_their_weight(self):
+        x, w = self.normal(6, 32), self.normal(16, 32)
+        nodes = [m.node("Gemm", ["x", "w"], ["a"], "first", alpha=0.5, transB=1), m.node("Gemm", ["x", "w"], ["b"], "second", transB=1), m.node("Sub", ["a", "b"], ["y"])]
+        given = self.model(nodes, {"x": x}, {"w": w})
+        report, said = self.quantize(given, "--keep", "first")
+        self.assertEqual((report["quantized"], report["not_quantized"]), (["second"], []), said)
+        self.near(self.made(["x"]), x @ w.T * -0.5)
+        self.assertIn("has such a name or type", self.opc("quantize", "model.onnx", *given, "--keep", "third", code=2).stderr)
+
+    def test_what_is_not_quantised_is_said(self):
+        x, w, stack, image = self.normal(4, 8), self.normal(8, 8), self.normal(2, 8, 3), self.normal(1, 2, 5, 5)
+        p, kernel = self.normal(2, 4, 8), self.normal(2, 3, 3, 3)
+        nodes = [m.node("MatMul", ["x", "w"], ["a"], "plain"), m.node("Gemm", ["x", "g"], ["b"], "turned", transA=1), m.node("MatMul", ["g", "x"], ["c"], "left"),
+                 m.node("MatMul", ["p", "stack"], ["d"], "stacked"), m.node("Transpose", ["x"], ["t"], perm=[1, 0]), m.node("MatMul", ["x", "t"], ["e"], "both"),
+                 m.node("MatMul", ["a", "t"], ["f"], "again"), m.node("ConvTranspose", ["image", "kernel"], ["h"], "up"), m.node("MatMul", ["w", "w"], ["k"], "ww"),
+                 m.node("MatMul", ["x16", "w16"], ["l"], "half")]
+        given = self.model(nodes, {"x": x, "p": p, "image": image, "x16": x.astype(np.float16)},
+                           {"w": w, "g": self.normal(4, 4), "stack": stack, "kernel": kernel, "w16": w.astype(np.float16)}, "abcdefhkl")
+        report, said = self.quantize(given)
+        self.assertEqual(report["quantized"], ["plain"])
+        reasons = {o["op"]: o["reason"] for o in report["not_quantized"]}
+        self.assertEqual(reasons, {"turned": "its data is transposed", "left": "its weight is the left operand", "stacked": "its weight is a stack of matrices",
+                                   "both": "its operands are both data", "again": "its operands are both data", "up": "it is a transposed convolution",
+                                   "ww": "all that it reads is constant", "half": "it is computed in f16, and f32 is quantised"})
+        self.assertIn("2 ops stay in f32: its operands are both data (both, again)", said)
+        self.assertIn("op half stays as it is: it is computed in f16", said)
+        self.near(self.made(["x", "p", "image", "x16"], output="k"), w @ w, 0.9999999)
+        report, _ = self.quantize(given, "--to", "int4-weights")
+        self.assertEqual(report["quantized"], ["plain"])
+
+    def test_layers_and_turns(self):
+        x = self.normal(3, 1, 4)
+        body = m.graph([m.node("MatMul", ["s", "w"], ["n"], "inner"), m.node("Identity", ["c"], ["o"])],
+                       [m.value("i", (), 7), m.value("c", (), 9), m.value("s", (1, 4))], [m.value("o", (), 9), m.value("n", (1, 4))])
+        nodes = [m.node("Squeeze", ["x", "axis"], ["r"]), m.node("MatMul", ["r", "w"], ["q"], "product"), m.node("Slice", ["q", "zero", "one"], ["b"]),
+                 m.node("Loop", ["three", "yes", "b"], ["y"], "turns", body=body), m.node("LSTM", ["x", "lw", "lr"], ["", "z"], "layer", hidden_size=2)]
+        given = self.model(nodes, {"x": x, "three": np.array(3)}, {"w": self.normal(4, 4, scale=0.3), "axis": np.array([1]), "zero": np.array([0]), "one": np.array([1]),
+                                            "yes": np.array(True), "lw": self.normal(1, 8, 4), "lr": self.normal(1, 8, 2)}, "yz")
+        report, said = self.quantize(given)
+        self.assertEqual(report["quantized"], ["product"], said)
+        reasons = {o["type"]: o["reason"] for o in report["not_quantized"]}
+        self.assertEqual(reasons.get("loop"), "its graph has products, convolutions or layers", report["not_quantized"])
+        self.assertEqual(reasons.get("lstm"), "it is a recurrent layer", report["not_quantized"])
+
+    def test_nothing_to_quantise(self):
+        """The error says what there was, and why it is none."""
+        x = self.normal(4, 8)
+        given = self.model([m.node("MatMul", ["h", "w"], ["q"], "half")], {"h": x.astype(np.float16)}, {"w": self.normal(8, 8).astype(np.float16)}, "q")
+        said = self.opc("quantize", "model.onnx", *given, code=2).stderr
+        self.assertIn("nothing of model.onnx can be quantised: op half stays as it is: it is computed in f16", said)
+        given = self.model([m.node("Relu", ["x"], ["y"])], {"x": x}, {})
+        self.assertIn("it has no convolution or product of f32", self.opc("quantize", "model.onnx", *given, code=2).stderr)
+
     def test_inputs_without_a_common_batch(self):
         """Files of exactly the inputs' shapes are one batch: scalars, and first dimensions that differ."""
         x, past, c = self.normal(1, 8), self.normal(2, 3, 8), np.array(True)

@@ -177,7 +177,7 @@ class Quantizing(unittest.TestCase):
         self.assertEqual(json.loads(done.stdout)["quantized"], ["q"])
         self.assertIn("op p stays in f32: the graph updates its weight", done.stderr)
         self.assertNotIn("stays in f32", self.products(more, "--keep", "p").stderr)
-        self.assertIn("a variable that it does not update: nothing can be quantised", self.products(alone, code=2).stderr)
+        self.assertIn("nothing of p.pbtxt can be quantised: op p stays in f32: the graph updates its weight", self.products(alone, code=2).stderr)
 
     def test_tensors_beyond_the_memory(self):
         report = self.quantize("mlp", *self.EXAMPLES, "--compare-memory", "100000")
@@ -400,12 +400,12 @@ class Quantizing(unittest.TestCase):
             (["--calibrate", "x=@other.npy", "-o", "q.onnx"], 2, "OPC0704"),
             (["--calibrate", "x=@nan.npy", "-o", "q.onnx"], 5, "not finite"),
             (["--calibrate", "x=@x.npy", "--keep", "none*", "-o", "q.onnx"], 2, "--keep none*: no op"),
-            (["--calibrate", "x=@x.npy", "--keep", "c", "-o", "q.onnx"], 2, "nothing can be quantised"),
+            (["--calibrate", "x=@x.npy", "--keep", "c", "-o", "q.onnx"], 2, "can be quantised: it has no other convolution or product of f32"),
             (["--calibrate", "x=@x.npy", "--percentile", "99", "-o", "q.onnx"], 2, "--percentile is for --method percentile"),
             (["--calibrate", "x=@x.npy", "--method", "percentile", "--percentile", "101", "-o", "q.onnx"], 2, "--percentile takes"),
             (["--calibrate", "x=@x.npy", "--compare-memory", "much", "-o", "q.onnx"], 2, "--compare-memory"),
             (["--calibrate", "x=@x.npy", "--method", "guess", "-o", "q.onnx"], 2, "--method takes"),
-            (["--to", "int4-weights", "-o", "q.onnx"], 2, "no product of f32 whose weight is a variable"),
+            (["--to", "int4-weights", "-o", "q.onnx"], 2, "can be quantised: op c stays in f32: 4-bit weights are of products alone"),
             (["--to", "int4-weights", "--block", "24", "-o", "q.onnx"], 2, "--block takes 16, 32, 64, 128 or 256, not 24"),
             (["--to", "int8-weights", "--block", "32", "-o", "q.onnx"], 2, "--block is for --to int4-weights"),
             (["--calibrate", "x=@x.npy", "-o", "nowhere/q.onnx"], 2, "nowhere"),

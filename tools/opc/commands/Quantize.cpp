@@ -8,6 +8,7 @@
 #include "GraphInput.h"
 #include "NumberText.h"
 #include "OnnxOutput.h"
+#include "QuantizableOps.h"
 #include "QuantizationReport.h"
 #include "QuantizeFlags.h"
 #include "QuantizedGraph.h"
@@ -77,10 +78,8 @@ public:
     if (!pipeline.run(Phase::kPlan)) return failureOf(pipeline);
     OPC_ASSIGN_OR_RETURN(Session session, load(invocation, registry, pipeline.emit(Emit::kPlan)));
     OPC_RETURN_IF_ERROR(giveWeights(invocation, session));
-    QuantizableOps found = quantizableOps(facts_, variables_, updatedVariables(session), flags_.mode());
-    ops_ = std::move(found.ops);
-    updated_ = std::move(found.updated);
-    OPC_RETURN_IF_ERROR(keepSome(input.name));
+    OPC_ASSIGN_OR_RETURN(const auto graphs, OnnxOutput::innerGraphs(facts_, registry, pipeline.source()));
+    OPC_RETURN_IF_ERROR(choose(registry, updatedVariables(session), graphs, input.name));
     if (flags_.mode() != QuantizeMode::kBfloat16) OPC_RETURN_IF_ERROR(checkWeights(facts_, variables_, ops_));
     std::map<std::string, TensorRange> ranges;
     if (flags_.dataSets.empty()) {
@@ -113,6 +112,7 @@ private:
     OPC_RETURN_IF_ERROR(giveValues(session, none, flags_.values, invocation.commandLine(), elsewhere).status());
     for (const VariableInfo &v : session.interface().variables) {
       OPC_ASSIGN_OR_RETURN(HostTensor value, session.variable(v.name));
+      bytesBefore_ += value.bytes();
       variables_.insert_or_assign(v.name, stored(std::move(value)));
     }
     return Status::ok();
@@ -137,33 +137,40 @@ private:
     return Status::ok();
   }
 
-  /// Without the ops that --keep names. Errors: OPC0005 for a pattern that names none; nothing left is one, too.
-  Status keepSome(const std::string &graph) {
+  /// The ops that --keep names. Errors: OPC0005 for a pattern that names none.
+  Result<std::set<std::string>> keptOps(const std::string &graph) const {
+    std::set<std::string> kept;
     for (const std::string &glob : flags_.keep) {
-      const auto matches = [&](const GraphOp &op) {
-        return fnmatch(glob.c_str(), op.name.c_str(), 0) == 0 || fnmatch(glob.c_str(), op.type.c_str(), 0) == 0;
-      };
-      if (std::none_of(facts_.ops.begin(), facts_.ops.end(), matches))
+      bool isFound = false;
+      for (const GraphOp &op : facts_.ops) {
+        if (fnmatch(glob.c_str(), op.name.c_str(), 0) != 0 && fnmatch(glob.c_str(), op.type.c_str(), 0) != 0) continue;
+        kept.insert(op.name);
+        isFound = true;
+      }
+      if (!isFound)
         return Status(StatusCode::kUsage, "OPC0005",
                       "--keep " + glob + ": no op of " + graph + " has such a name or type")
             .withHelp("opc show GRAPH --what ops lists them");
-      ops_.erase(
-          std::remove_if(ops_.begin(), ops_.end(), [&](const QuantizableOp &q) { return matches(facts_.ops[q.op]); }),
-          ops_.end());
-      updated_.erase(std::remove_if(updated_.begin(), updated_.end(),
-                                    [&](const std::string &name) {
-                                      return std::any_of(facts_.ops.begin(), facts_.ops.end(), [&](const GraphOp &op) {
-                                        return op.name == name && matches(op);
-                                      });
-                                    }),
-                     updated_.end());
     }
+    return kept;
+  }
+
+  /// What is quantised, with the weights that have to be computed first. Errors: OPC0005; nothing left is one, too.
+  Status choose(const Registry &registry, const std::set<std::string> &updated,
+                const std::map<std::string, InnerGraph> &graphs, const std::string &graph) {
+    OPC_ASSIGN_OR_RETURN(const std::set<std::string> kept, keptOps(graph));
+    allOps_ = facts_.ops.size() + constants_.size();
+    ConstantTensors constants(registry, facts_, variables_, constants_, updated);
+    foldWeights(registry, kept, constants, &facts_, &variables_);
+    QuantizableOps found = quantizableOps(facts_, {variables_, graphs, constants, updated, kept, flags_.mode()});
+    ops_ = std::move(found.ops);
+    plain_ = std::move(found.plain);
     if (!ops_.empty()) return Status::ok();
-    return Status(StatusCode::kUsage, "OPC0005",
-                  graph + " has no " + (flags_.keep.empty() ? "" : "other ") +
-                      (flags_.mode() == QuantizeMode::kBlocks ? "product" : "convolution or product") +
-                      " of f32 whose weight is a variable" + (updated_.empty() ? "" : " that it does not update") +
-                      ": nothing can be quantised");
+    std::string reasons;
+    for (const std::string &text : plainOpTexts(plain_)) reasons += (reasons.empty() ? "" : "; ") + text;
+    if (reasons.empty())
+      reasons = std::string("it has no ") + (flags_.keep.empty() ? "" : "other ") + "convolution or product of f32";
+    return Status(StatusCode::kUsage, "OPC0005", "nothing of " + graph + " can be quantised: " + reasons);
   }
 
   /// Files of exactly the inputs' shapes are one batch where these have no first dimension in common.
@@ -219,8 +226,9 @@ private:
     request_.constants = constants_;
     request_.blockProducts = std::move(made.blocks);
     OPC_ASSIGN_OR_RETURN(request_.graphs, OnnxOutput::innerGraphs(made_, registry, pipeline.source()));
-    for (const auto &[name, value] : variables_) bytesBefore_ += value.bytes.size();
-    for (const auto &[name, value] : request_.variables) bytesAfter_ += value.bytes.size();
+    for (const GraphTensor &v : made_.variables)
+      if (const auto it = request_.variables.find(v.name); it != request_.variables.end())
+        bytesAfter_ += it->second.bytes.size();
     return OnnxOutput::writeModel(invocation, made_, registry, request_, pipeline.source(), flags_.output);
   }
 
@@ -254,7 +262,7 @@ private:
   Outcome<int> report(Invocation &invocation, const std::string &graph, const QuantizationAccuracy &accuracy,
                       int64_t examples) const {
     const std::vector<TensorAccuracy> &list = accuracy.tensors;
-    for (const std::string &op : updated_) invocation.note("op " + op + " stays in f32: the graph updates its weight");
+    for (const std::string &text : plainOpTexts(plain_)) invocation.note(text);
     if (leftOver_ > 0)
       invocation.note("the last " + counted(static_cast<size_t>(leftOver_), "example") +
                       " not used: too few for another batch of the graph");
@@ -272,6 +280,7 @@ private:
                     {"examples", examples},
                     {"examples_left_over", leftOver_},
                     {"quantized", std::move(ops)},
+                    {"not_quantized", plainOpsJson(plain_)},
                     {"bytes", written_},
                     {"weight_bytes", {{"before", bytesBefore_}, {"after", bytesAfter_}}},
                     {"tensors", std::move(tensors)},
@@ -280,9 +289,9 @@ private:
     }
     if (!list.empty() && flags_.top > 0 && flags_.output != "-")
       invocation.terminal().out(accuracyTable(list, flags_.mode(), static_cast<size_t>(flags_.top)));
-    invocation.note(counted(ops_.size(), "op") + " of " + std::to_string(facts_.ops.size() + constants_.size()) +
-                    " quantised" + (flags_.output.empty() ? "" : " to " + flags_.output) + ": weights " +
-                    bytesText(bytesBefore_) + " -> " + bytesText(bytesAfter_) + ", model " + bytesText(written_));
+    invocation.note(counted(ops_.size(), "op") + " of " + std::to_string(allOps_) + " quantised" +
+                    (flags_.output.empty() ? "" : " to " + flags_.output) + ": weights " + bytesText(bytesBefore_) +
+                    " -> " + bytesText(bytesAfter_) + ", model " + bytesText(written_));
     if (accuracy.leftOut > 0)
       invocation.note(counted(accuracy.leftOut, "tensor") +
                       " not compared for want of memory: --compare-memory takes more than " +
@@ -295,7 +304,8 @@ private:
   GraphFacts facts_, made_;
   std::map<std::string, StoredTensor> variables_, constants_;
   std::vector<QuantizableOp> ops_;
-  std::vector<std::string> updated_; // ops that are left out since their weight changes
+  std::vector<PlainOp> plain_;
+  size_t allOps_ = 0; // of the graph as it came
   ExportRequest request_;
   uint64_t bytesBefore_ = 0, bytesAfter_ = 0; // of weights
   size_t written_ = 0;

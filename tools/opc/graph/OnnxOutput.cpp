@@ -34,24 +34,6 @@ StoredTensor stored(HostTensor tensor) {
   return {owner->desc(), std::string_view(owner->as<char>(), owner->bytes()), owner};
 }
 
-/// Takes off the ops that do nothing for an output, and the variables that no other reads: a plan has neither.
-void dropUnread(const Registry &registry, GraphFacts *facts) {
-  std::set<std::string> read;
-  for (const GraphTensor &output : facts->outputs) read.insert(output.tensor);
-  std::vector<GraphOp> kept;
-  for (auto op = facts->ops.rbegin(); op != facts->ops.rend(); ++op) {
-    const user_op::OpDef *def = registry.findOp(op->type);
-    const bool isNeeded =
-        !def || !def->pure ||
-        std::any_of(op->outputs.begin(), op->outputs.end(), [&](const GraphTensor &t) { return read.count(t.tensor); });
-    if (!isNeeded) continue;
-    for (const auto &input : op->inputs) read.insert(input.second);
-    kept.push_back(std::move(*op));
-  }
-  facts->ops.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
-  std::erase_if(facts->variables, [&](const GraphTensor &v) { return !read.count(v.tensor); });
-}
-
 namespace fs = std::filesystem;
 
 fs::path folderOf(const fs::path &file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
@@ -199,6 +181,24 @@ Result<std::map<std::string, StoredTensor>> OnnxOutput::values(Pipeline &pipelin
     values.insert_or_assign(v.name, stored(std::move(value)));
   }
   return values;
+}
+
+/// A plan has neither.
+void OnnxOutput::dropUnread(const Registry &registry, GraphFacts *facts) {
+  std::set<std::string> read;
+  for (const GraphTensor &output : facts->outputs) read.insert(output.tensor);
+  std::vector<GraphOp> kept;
+  for (auto op = facts->ops.rbegin(); op != facts->ops.rend(); ++op) {
+    const user_op::OpDef *def = registry.findOp(op->type);
+    const bool isNeeded =
+        !def || !def->pure ||
+        std::any_of(op->outputs.begin(), op->outputs.end(), [&](const GraphTensor &t) { return read.count(t.tensor); });
+    if (!isNeeded) continue;
+    for (const auto &input : op->inputs) read.insert(input.second);
+    kept.push_back(std::move(*op));
+  }
+  facts->ops.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
+  std::erase_if(facts->variables, [&](const GraphTensor &v) { return !read.count(v.tensor); });
 }
 
 Outcome<std::map<std::string, InnerGraph>> OnnxOutput::innerGraphs(const GraphFacts &facts, const Registry &registry,

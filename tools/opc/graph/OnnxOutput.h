@@ -30,6 +30,8 @@ public:
   Outcome<size_t> write(Invocation &invocation, Pipeline &pipeline, const Registry &registry,
                         const std::string &output) const;
 
+  /// Takes off the ops that do nothing for an output, and the variables that no other reads.
+  static void dropUnread(const Registry &registry, GraphFacts *facts);
   /// What ExportRequest::graphs is. Errors: those of a graph in an op that cannot be read.
   static Outcome<std::map<std::string, InnerGraph>> innerGraphs(const GraphFacts &facts, const Registry &registry,
                                                                 const SourceText &source);

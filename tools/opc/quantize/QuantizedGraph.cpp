@@ -1,4 +1,4 @@
-// Which ops are quantised, and how the graph around them changes.
+// How the graph around quantised ops changes.
 // SPDX-License-Identifier: Apache-2.0
 #include "QuantizedGraph.h"
 
@@ -14,45 +14,6 @@
 namespace opc::cli {
 
 namespace {
-
-/// How an op of a type is quantised.
-struct Rule {
-  std::string data, weight;           // arguments
-  int64_t (*axis)(const GraphOp &op); // of the weight; negative: not this one
-};
-
-/// Null where the op has no such attribute, or of another type.
-template <class T> const T *attrOf(const GraphOp &op, const char *name) {
-  const auto it = op.attrs.find(name);
-  return it == op.attrs.end() ? nullptr : it->second.get<T>();
-}
-
-bool isSet(const GraphOp &op, const char *name) {
-  const bool *value = attrOf<bool>(op, name);
-  return value && *value;
-}
-
-int64_t filterAxis(const GraphOp &) { return 0; }
-
-int64_t columnAxis(const GraphOp &op) {
-  const double *factor = attrOf<double>(op, "alpha");
-  if (isSet(op, "transpose_a") || (factor && *factor != 1)) return -1;
-  return isSet(op, "transpose_b") ? 0 : 1;
-}
-
-const std::map<std::string, Rule> &rules() {
-  static const Rule conv{"in", "weight", filterAxis}, product{"a", "b", columnAxis};
-  static const std::map<std::string, Rule> table = {
-      {"conv1d", conv}, {"conv2d", conv}, {"conv3d", conv}, {"matmul", product}, {"broadcast_matmul", product}};
-  return table;
-}
-
-/// The input `arg` of an op: inputs are called "argument_index".
-size_t inputOf(const GraphOp &op, const std::string &arg) {
-  for (size_t i = 0; i < op.inputs.size(); ++i)
-    if (op.inputs[i].first == arg + "_0") return i;
-  return op.inputs.size();
-}
 
 StoredTensor stored(DataType type, const Shape &shape, std::vector<char> bytes) {
   const auto owner = std::make_shared<const std::vector<char>>(std::move(bytes));
@@ -272,51 +233,6 @@ private:
 };
 
 } // namespace
-
-QuantizableOps quantizableOps(const GraphFacts &facts, const std::map<std::string, StoredTensor> &values,
-                              const std::set<std::string> &updated, QuantizeMode mode) {
-  std::map<std::string, size_t> variables; // by tensor
-  for (size_t i = 0; i < facts.variables.size(); ++i) variables[facts.variables[i].tensor] = i;
-  QuantizableOps found;
-  for (size_t i = 0; i < facts.ops.size(); ++i) {
-    const GraphOp &op = facts.ops[i];
-    const auto rule = rules().find(op.type);
-    if (rule == rules().end()) continue;
-    QuantizableOp q{i, rule->second.data,    inputOf(op, rule->second.data), inputOf(op, rule->second.weight),
-                    0, rule->second.axis(op)};
-    if (q.data == op.inputs.size() || q.weight == op.inputs.size() || q.axis < 0) continue;
-    const auto variable = variables.find(op.inputs[q.weight].second);
-    if (variable == variables.end()) continue;
-    const GraphTensor &weight = facts.variables[variable->second];
-    if (weight.dtype != kFloat || !values.count(weight.name) || q.axis >= weight.shape.NumAxes()) continue;
-    const bool isProduct = rule->second.axis == columnAxis;
-    if (isProduct ? weight.shape.NumAxes() != 2 : mode == QuantizeMode::kBlocks) continue;
-    if (mode == QuantizeMode::kBlocks && weight.shape.elem_cnt() == 0) continue;
-    q.variable = variable->second;
-    if (updated.count(weight.tensor))
-      found.updated.push_back(op.name);
-    else
-      found.ops.push_back(q);
-  }
-  return found;
-}
-
-Status checkWeights(const GraphFacts &facts, const std::map<std::string, StoredTensor> &values,
-                    const std::vector<QuantizableOp> &ops) {
-  for (const QuantizableOp &q : ops) {
-    const std::string &name = facts.variables[q.variable].name, &op = facts.ops[q.op].name;
-    const std::string_view bytes = values.at(name).bytes;
-    for (size_t at = 0; at < bytes.size(); at += sizeof(float)) {
-      float x;
-      std::memcpy(&x, bytes.data() + at, sizeof x);
-      if (!std::isfinite(x))
-        return Status(StatusCode::kExecution, "OPC0620",
-                      "variable " + name + ", the weight of op " + op + ", is not finite: it has no scale")
-            .withHelp("--keep " + op + " leaves the op in f32");
-    }
-  }
-  return Status::ok();
-}
 
 QuantizedGraph quantizedGraph(const GraphFacts &facts, const std::map<std::string, StoredTensor> &values,
                               const std::vector<QuantizableOp> &ops, QuantizeMode mode,

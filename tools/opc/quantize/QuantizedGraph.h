@@ -4,6 +4,7 @@
 
 #include "GraphFacts.h"
 #include "OnnxExport.h"
+#include "QuantizableOps.h"
 #include "StoredTensor.h"
 #include "TensorRanges.h"
 
@@ -13,32 +14,6 @@
 #include <vector>
 
 namespace opc::cli {
-
-/// What is quantised.
-enum class QuantizeMode { kStatic, kWeights, kBlocks, kBfloat16 };
-
-/// An op that can be computed on integers: where its data and its constant weight come from.
-struct QuantizableOp {
-  size_t op = 0;               // in GraphFacts::ops
-  std::string argument;        // of the data: "in"
-  size_t data = 0, weight = 0; // inputs of the op
-  size_t variable = 0;         // in GraphFacts::variables
-  int64_t axis = 0;            // of the weight: the one that the result keeps
-};
-
-struct QuantizableOps {
-  std::vector<QuantizableOp> ops;
-  std::vector<std::string> updated; // ops, by name, that are left out since the graph updates their weight
-};
-
-/// Those of a graph whose weights have values, and keep them: `updated` are the tensors of variables that do not. In
-/// kBlocks products alone.
-QuantizableOps quantizableOps(const GraphFacts &facts, const std::map<std::string, StoredTensor> &values,
-                              const std::set<std::string> &updated, QuantizeMode mode);
-
-/// Errors: OPC0620 for a weight that has no scale, since it has NaN or infinities.
-Status checkWeights(const GraphFacts &facts, const std::map<std::string, StoredTensor> &values,
-                    const std::vector<QuantizableOp> &ops);
 
 struct QuantizedGraph {
   GraphFacts facts;
