@@ -152,6 +152,22 @@ class QuantizedWeights(unittest.TestCase):
         given = self.model([m.node("Relu", ["x"], ["y"])], {"x": x}, {})
         self.assertIn("it has no convolution or product of f32", self.opc("quantize", "model.onnx", *given, code=2).stderr)
 
+    def test_long_sums_and_empty_ones(self):
+        """Sums of 66,312 products of bytes may be over 2^31; an op without data has no range."""
+        for terms, quantised in ((66311, ["p"]), (66312, [])):
+            x, w = np.full((1, terms), 1, F32), np.full((terms, 2), 1, F32)
+            given = self.model([m.node("MatMul", ["x", "w"], ["a"], "p"), m.node("MatMul", ["a", "v"], ["y"], "next")], {"x": x}, {"w": w, "v": np.eye(2, dtype=F32)})
+            report, _ = self.quantize(given)
+            self.assertEqual(report["quantized"], [*quantised, "next"])
+            self.near(self.made(["x"]), x @ w)
+            np.testing.assert_allclose(self.made(["x"]), x @ w, rtol=0.01)
+        self.assertEqual([(o["op"], o["reason"]) for o in report["not_quantized"]], [("p", "sums of over 66311 products may not fit in 32 bits")])
+        self.assertEqual(self.quantize([], "--to", "int8-weights")[0]["not_quantized"], [])  # computed in f32
+        given = self.model([m.node("MatMul", ["x", "w"], ["a"], "p"), m.node("MatMul", ["z", "v"], ["b"], "nobody"), m.node("MatMul", ["s", "v"], ["y"], "some")],
+                           {"x": np.zeros((4, 0), F32), "z": np.zeros((0, 2), F32), "s": np.ones((1, 2), F32)}, {"w": np.zeros((0, 5), F32), "v": np.eye(2, dtype=F32)}, "aby")
+        report, _ = self.quantize(given)
+        self.assertEqual({o["op"]: o["reason"] for o in report["not_quantized"]}, {"p": "its weight is empty", "nobody": "its data is empty"})
+
     def test_inputs_without_a_common_batch(self):
         """Files of exactly the inputs' shapes are one batch: scalars, and first dimensions that differ."""
         x, past, c = self.normal(1, 8), self.normal(2, 3, 8), np.array(True)
@@ -172,6 +188,12 @@ class QuantizedWeights(unittest.TestCase):
         np.save(self.path("c.npy"), np.array([True]))
         said = self.opc("quantize", "model.onnx", *given, code=2).stderr
         self.assertIn("is bool[1], the input is bool[]: it has no first dimension in which they may differ", said)
+
+    def test_options_without_an_effect(self):
+        self.model([m.node("MatMul", ["x", "w"], ["y"])], {"x": self.normal(4, 8)}, {"w": self.normal(8, 8)})
+        for kind in ("int8-weights", "int4-weights", "bf16-weights"):
+            for method in ("min-max", "entropy"):
+                self.assertIn("--method is for --to int8", self.opc("quantize", "model.onnx", "--to", kind, "--method", method, code=2).stderr)
 
     def test_entropy_leaves_zeros_out(self):
         """Behind a ReLU half or more of all values are 0, which 8 bits have exactly: the range is that of the others."""

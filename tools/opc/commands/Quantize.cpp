@@ -276,7 +276,7 @@ private:
                     {"output", flags_.output.empty() ? Json(nullptr) : Json(flags_.output)},
                     {"to", flags_.to},
                     {"block", flags_.mode() == QuantizeMode::kBlocks ? Json(flags_.blockSize()) : Json(nullptr)},
-                    {"method", flags_.mode() == QuantizeMode::kStatic ? Json(flags_.how) : Json(nullptr)},
+                    {"method", flags_.mode() == QuantizeMode::kStatic ? Json(flags_.methodName()) : Json(nullptr)},
                     {"examples", examples},
                     {"examples_left_over", leftOver_},
                     {"quantized", std::move(ops)},

@@ -15,6 +15,7 @@ namespace opc::cli {
 
 namespace {
 
+constexpr int64_t kMostTerms = INT32_MAX / (255 * 127); // of a sum of u8 times i8 in 32 bits
 constexpr size_t kShownOps = 3;
 
 /// Null where the op has no such attribute, or of another type.
@@ -134,6 +135,10 @@ private:
     }
     if (weight.shape.NumAxes() < 2) return "its weight is no matrix";
     if (weight.shape.elem_cnt() == 0) return "its weight is empty";
+    if (c_.mode != QuantizeMode::kStatic) return "";
+    if (shapeOf(op.inputs[q->data].second).elem_cnt() == 0) return "its data is empty";
+    const int64_t terms = weight.shape.elem_cnt() / weight.shape.At(q->axis);
+    if (terms > kMostTerms) return concat("sums of over ", kMostTerms, " products may not fit in 32 bits");
     return "";
   }
 

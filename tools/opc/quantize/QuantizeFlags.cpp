@@ -68,6 +68,8 @@ Status QuantizeFlags::read(const std::string &graph, bool json) {
     return usageError("--block is for --to int4-weights", "opc quantize -h");
   if (block && (*block < 16 || *block > 256 || (*block & (*block - 1)) != 0))
     return usageError("--block takes 16, 32, 64, 128 or 256, not " + std::to_string(*block), "opc quantize -h");
+  if (!how.empty() && mode() != QuantizeMode::kStatic)
+    return usageError("--method is for --to int8: the ranges of data are what it chooses", "opc quantize -h");
   if (percentile && method() != RangeMethod::kPercentile)
     return usageError("--percentile is for --method percentile", "opc quantize -h");
   return Status::ok();

@@ -18,7 +18,7 @@ namespace opc::cli {
 class Invocation;
 
 struct QuantizeFlags {
-  std::string output, to = "int8", how = "min-max";
+  std::string output, to = "int8", how;
   std::vector<std::string> calibrate, keep, shapes;
   std::optional<double> percentile;
   std::optional<int64_t> block;
@@ -30,7 +30,9 @@ struct QuantizeFlags {
 
   std::vector<Option> options();
   QuantizeMode mode() const;
+  /// Of --method; min-max where it is not given.
   RangeMethod method() const;
+  std::string methodName() const { return how.empty() ? "min-max" : how; }
   /// Elements that share a scale of 4-bit weights.
   int64_t blockSize() const { return block.value_or(32); }
   /// Errors: OPC0001, OPC0002, OPC0003.
