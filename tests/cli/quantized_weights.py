@@ -59,6 +59,8 @@ class QuantizedWeights(unittest.TestCase):
         self.assertEqual(made.shape, want.shape)
         self.assertGreater(made @ want / np.linalg.norm(made) / np.linalg.norm(want), least)
 
+    # Weights that are computed.
+
     def test_weights_of_weights(self):
         """Each form of a weight becomes one matrix of i8; what computed it is gone."""
         x, w, v, k = self.normal(6, 32), self.normal(16, 32), self.normal(32, 16), np.array(0.5, F32)
@@ -107,6 +109,8 @@ class QuantizedWeights(unittest.TestCase):
         self.assertEqual((report["quantized"], report["not_quantized"]), (["second"], []), said)
         self.near(self.made(["x"]), x @ w.T * -0.5)
         self.assertIn("has such a name or type", self.opc("quantize", "model.onnx", *given, "--keep", "third", code=2).stderr)
+
+    # What stays as it is.
 
     def test_what_is_not_quantised_is_said(self):
         x, w, stack, image = self.normal(4, 8), self.normal(8, 8), self.normal(2, 8, 3), self.normal(1, 2, 5, 5)
@@ -168,6 +172,8 @@ class QuantizedWeights(unittest.TestCase):
         report, _ = self.quantize(given)
         self.assertEqual({o["op"]: o["reason"] for o in report["not_quantized"]}, {"p": "its weight is empty", "nobody": "its data is empty"})
 
+    # Examples.
+
     def test_inputs_without_a_common_batch(self):
         """Files of exactly the inputs' shapes are one batch: scalars, and first dimensions that differ."""
         x, past, c = self.normal(1, 8), self.normal(2, 3, 8), np.array(True)
@@ -195,6 +201,8 @@ class QuantizedWeights(unittest.TestCase):
             for method in ("min-max", "entropy"):
                 self.assertIn("--method is for --to int8", self.opc("quantize", "model.onnx", "--to", kind, "--method", method, code=2).stderr)
 
+    # Ranges and the report.
+
     def test_entropy_leaves_zeros_out(self):
         """Behind a ReLU half or more of all values are 0, which 8 bits have exactly: the range is that of the others."""
         for shift, scale in ((0, 1), (-0.3, 0.3)):
@@ -217,6 +225,21 @@ class QuantizedWeights(unittest.TestCase):
             graph = next(body for number, body in m.fields(f.read()) if number == 7)
         return [{9: b"", **dict(m.fields(body))} for number, body in m.fields(graph) if number == 5]
 
+    def test_rounding_noise_does_not_lead_the_table(self):
+        """The mean of what was centred is 0 but for rounding: what its bits are says nothing."""
+        x = self.normal(64, 32)
+        nodes = [m.node("MatMul", ["x", "w"], ["a"], "p"), m.node("ReduceMean", ["a"], ["u"], "mean", axes=[-1]), m.node("Sub", ["a", "u"], ["b"], "centre"),
+                 m.node("ReduceMean", ["b"], ["v"], "noise", axes=[-1]), m.node("Sub", ["b", "v"], ["y"], "again")]
+        given = self.model(nodes, {"x": x}, {"w": self.normal(32, 32)})
+        report, _ = self.quantize(given)
+        by = {t["op"]: t for t in report["tensors"]}
+        self.assertTrue(by["noise"]["negligible"], by)
+        self.assertLess(by["noise"]["snr_db"], 20)
+        self.assertEqual([op for op in by if by[op]["negligible"]], ["noise"])
+        self.assertEqual(report["tensors"][-1]["op"], "noise")
+        table = self.opc("quantize", "model.onnx", *given).stdout
+        self.assertEqual(len(table.splitlines()), 1 + len(by) - 1, table)
+        self.assertNotIn(by["noise"]["tensor"], table)
 
 
 def least_entropy(values):

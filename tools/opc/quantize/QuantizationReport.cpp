@@ -12,6 +12,35 @@
 
 namespace opc::cli {
 
+namespace {
+
+constexpr float kNegligible = 1e-5F;
+
+/// The largest absolute value that is finite.
+float largestOf(const float *values, int64_t count) {
+  float most = 0;
+  for (int64_t i = 0; i < count; ++i)
+    if (std::isfinite(values[i])) most = std::max(most, std::abs(values[i]));
+  return most;
+}
+
+} // namespace
+
+Result<float> TensorCopies::largestInput(const ObservedTask &task, TaskData &data) {
+  float most = 0;
+  for (size_t i = 0; i < task.inputs.size(); ++i) {
+    const ObservedTensor &t = task.inputs[i];
+    if (t.desc.data_type() != kFloat) continue;
+    const auto [known, isNew] = largest_.try_emplace(t.name, 0.0F);
+    if (isNew) {
+      OPC_ASSIGN_OR_RETURN(const void *bytes, data.input(i));
+      known->second = largestOf(static_cast<const float *>(bytes), t.desc.shape().elem_cnt());
+    }
+    most = std::max(most, known->second);
+  }
+  return most;
+}
+
 Status TensorCopies::after(const ObservedTask &task, int64_t, TaskData &data) {
   for (size_t i = 0; i < task.outputs.size(); ++i) {
     const ObservedTensor &t = task.outputs[i];
@@ -23,7 +52,11 @@ Status TensorCopies::after(const ObservedTask &task, int64_t, TaskData &data) {
     }
     OPC_ASSIGN_OR_RETURN(const void *bytes, data.output(i));
     const auto *from = static_cast<const float *>(bytes);
-    copies_[t.name] = {task.name, task.type, std::vector<float>(from, from + count)};
+    const float largest = largest_[t.name] = largestOf(from, t.desc.shape().elem_cnt());
+    OPC_ASSIGN_OR_RETURN(const float read, largestInput(task, data));
+    const bool isFinite = std::all_of(from, from + count, [](float x) { return std::isfinite(x); });
+    copies_[t.name] = {task.name, task.type, std::vector<float>(from, from + count),
+                       isFinite && largest < read * kNegligible};
     used_ += count * sizeof(float);
   }
   return Status::ok();
@@ -71,12 +104,13 @@ QuantizationAccuracy accuracyOf(const TensorCopies &expected, const TensorCopies
       continue;
     }
     if (it->second.values.size() != e.values.size()) continue;
-    TensorAccuracy a{name, e.op, e.type, quantizedOps.count(e.op) != 0};
+    TensorAccuracy a{name, e.op, e.type, quantizedOps.count(e.op) != 0, e.isNegligible && it->second.isNegligible};
     measure(e.values, it->second.values, &a);
     result.tensors.push_back(std::move(a));
   }
-  std::stable_sort(result.tensors.begin(), result.tensors.end(),
-                   [](const auto &a, const auto &b) { return a.snr < b.snr; });
+  std::stable_sort(result.tensors.begin(), result.tensors.end(), [](const auto &a, const auto &b) {
+    return std::pair(a.isNegligible, a.snr) < std::pair(b.isNegligible, b.snr);
+  });
   return result;
 }
 
@@ -85,6 +119,7 @@ Json accuracyJson(const TensorAccuracy &a) {
           {"op", a.op},
           {"type", a.type},
           {"quantized", a.isQuantized},
+          {"negligible", a.isNegligible},
           {"cosine", realJson(a.cosine)},
           {"snr_db", realJson(a.snr)}};
 }
@@ -109,6 +144,7 @@ std::string accuracyTable(const std::vector<TensorAccuracy> &list, QuantizeMode 
   std::vector<std::vector<std::string>> rows = {{"tensor", "op", "cosine", "SNR (dB)", "quantised"}};
   for (size_t i = 0; i < std::min(count, list.size()); ++i) {
     const TensorAccuracy &a = list[i];
+    if (a.isNegligible) break;
     const bool isEqual = a.snr > 0 && std::isinf(a.snr);
     rows.push_back({a.tensor, a.type, number(a.cosine, "%.6f"), isEqual ? "equal" : number(a.snr, "%.1f"),
                     a.isQuantized ? reducedText(mode) : ""});
