@@ -195,6 +195,27 @@ class QuantizedWeights(unittest.TestCase):
         said = self.opc("quantize", "model.onnx", *given, code=2).stderr
         self.assertIn("is bool[1], the input is bool[]: it has no first dimension in which they may differ", said)
 
+    def test_sizes_that_are_not_known(self):
+        """The error names what this command takes."""
+        x = self.normal(4, 8)
+        given = self.model([m.node("MatMul", ["x", "w"], ["y"])], {"x": x}, {"w": self.normal(8, 8)}, shapes={"x": ("n", 8)})
+        said = self.opc("quantize", "model.onnx", *given, code=3).stderr
+        self.assertIn("OPC0207", said)
+        self.assertNotIn("opc run", said)
+        self.assertRegex(said, r"--shape x=|--dim n=")
+        self.quantize(given, "--dim", "n=4")
+        for shape in ("shape { dim: -1 dim: 8 } ", ""):
+            with open(self.path("g.pbtxt"), "w") as f:
+                f.write('op { name: "x" input_conf { out: "out" blob_conf { %s data_type: kFloat } } }\n'
+                        'op { name: "w" variable_conf { out: "out" shape { dim: 8 dim: 8 } data_type: kFloat } }\n'
+                        'op { name: "p" user_conf { op_type_name: "matmul" input { key: "a" value { s: "x/out" } } input { key: "b" value { s: "w/out" } } } }\n'
+                        'op { name: "y" output_conf { in: "p/out_0" } }\n' % shape)
+            said = self.opc("quantize", "g.pbtxt", *given, code=3).stderr
+            self.assertIn("OPC0207", said)
+            self.assertRegex(said, r"help: give one: --shape x=[0-9,]+\n")
+        np.savez(self.path("g.npz"), w=self.normal(8, 8))
+        self.opc("quantize", "g.pbtxt", "--weights", "g.npz", *given, "--shape", "x=4,8", "-o", "q.onnx")
+
     def test_options_without_an_effect(self):
         self.model([m.node("MatMul", ["x", "w"], ["y"])], {"x": self.normal(4, 8)}, {"w": self.normal(8, 8)})
         for kind in ("int8-weights", "int4-weights", "bf16-weights"):

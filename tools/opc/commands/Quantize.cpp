@@ -35,6 +35,15 @@ CompileOptions observed(CompileOptions options) {
   return options;
 }
 
+/// What is said of sizes that are not known, without the way out that another command has.
+Failure failed(const Pipeline &pipeline) {
+  Failure failure = failureOf(pipeline);
+  for (Diagnostic &d : failure.findings)
+    if (const size_t at = d.help.find(", or opc run --input "); d.code == "OPC0207" && at != std::string::npos)
+      d.help.resize(at);
+  return failure;
+}
+
 class QuantizeCommand final : public Command {
 public:
   CommandSpec spec() override {
@@ -71,7 +80,7 @@ public:
     OPC_ASSIGN_OR_RETURN(options, flags_.model.applied(input, std::move(options)));
 
     Pipeline pipeline(registry, observed(options));
-    if (!pipeline.import(input.name, input.bytes) || !pipeline.run(Phase::kShape)) return failureOf(pipeline);
+    if (!pipeline.import(input.name, input.bytes) || !pipeline.run(Phase::kShape)) return failed(pipeline);
     facts_ = pipeline.facts();
     constants_ = graphConstants(pipeline, registry);
     flags_.values.program = "opc quantize";
