@@ -20,6 +20,7 @@ std::map<std::string, StoredTensor> graphConstants(Pipeline &pipeline, const Reg
   context.loadDialect<func::FuncDialect>();
   context.getOrLoadDialect<ir::OpcDialect>()->setRegistry(&registry);
   const std::string bytes = pipeline.emit(Emit::kMlirBytecode);
+  if (bytes.empty()) return {}; // the pipeline says why
   const OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(bytes, ParserConfig(&context));
   std::map<std::string, StoredTensor> constants;
   if (!module) return constants;

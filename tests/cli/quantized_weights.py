@@ -215,6 +215,15 @@ class QuantizedWeights(unittest.TestCase):
             self.assertRegex(said, r"help: give one: --shape x=[0-9,]+\n")
         np.savez(self.path("g.npz"), w=self.normal(8, 8))
         self.opc("quantize", "g.pbtxt", "--weights", "g.npz", *given, "--shape", "x=4,8", "-o", "q.onnx")
+        # A model that does not even say how many dimensions there are.
+        values = [m.value("x", None)]
+        with open(self.path("model.onnx"), "wb") as f:
+            f.write(m.model(m.graph([m.node("MatMul", ["x", "w"], ["y"])], values, [m.value("y")], [m.tensor("w", self.normal(8, 8))])))
+        for command in (["quantize", "model.onnx", *given], ["compile", "model.onnx", "--emit", "onnx", "-o", "q.onnx"]):
+            said = self.opc(*command, code=3).stderr
+            self.assertIn("error[OPC0207]", said)
+            self.assertIn("bind them: --shape x=", said)
+        self.quantize(given, "--shape", "x=4,8")
 
     def test_options_without_an_effect(self):
         self.model([m.node("MatMul", ["x", "w"], ["y"])], {"x": self.normal(4, 8)}, {"w": self.normal(8, 8)})

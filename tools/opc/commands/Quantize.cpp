@@ -83,6 +83,7 @@ public:
     if (!pipeline.import(input.name, input.bytes) || !pipeline.run(Phase::kShape)) return failed(pipeline);
     facts_ = pipeline.facts();
     constants_ = graphConstants(pipeline, registry);
+    if (pipeline.errorCount() > 0) return failed(pipeline);
     flags_.values.program = "opc quantize";
     if (!pipeline.run(Phase::kPlan)) return failureOf(pipeline);
     OPC_ASSIGN_OR_RETURN(Session session, load(invocation, registry, pipeline.emit(Emit::kPlan)));

@@ -216,6 +216,7 @@ Outcome<size_t> OnnxOutput::write(Invocation &invocation, Pipeline &pipeline, co
   request.name = pipeline.source().name;
   if (opset_) request.opset = opset_;
   request.constants = graphConstants(pipeline, registry);
+  if (pipeline.errorCount() > 0) return failureOf(pipeline);
   OPC_ASSIGN_OR_RETURN(request.graphs, innerGraphs(facts, registry, pipeline.source()));
   OPC_ASSIGN_OR_RETURN(request.variables, values(pipeline, registry, &facts));
   return writeModel(invocation, facts, registry, std::move(request), pipeline.source(), output);
