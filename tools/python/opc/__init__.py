@@ -40,7 +40,7 @@ def load(
         if dims or consts or options:
             raise _usage(f"{path} is a plan, which has its sizes", "load the graph or the model to choose others")
         return Program.from_plan(content, os.path.splitext(os.path.basename(path))[0])
-    _op.know(path)
+    content = _op.know(path, content)
     request = Graph()._options(**options)
     if dims or consts:
         if not is_model:

@@ -68,7 +68,7 @@ class Builder:
         """
         kinds, outputs = _definition(type_name)
         name = f"n{len(self.nodes)}"
-        lines = [f"name: {text.quoted(name)}", f"op: {text.quoted(type_name)}"]
+        lines = [f"name: {text.quoted(name)}", f"op: {text.quoted(_name_in_graphs(type_name))}"]
         for key, value in arguments.items():
             tensors = value if isinstance(value, (list, tuple)) else [value]
             if tensors and all(isinstance(t, Reference) for t in tensors):
@@ -103,6 +103,14 @@ def _definition(type_name: str) -> "tuple[Dict[str, str], List[str]]":
     return {
 name: _snake(kind) for name, kind, *_ in definition["attrs"]
 }, [name for name, *_ in definition["outputs"]]
+
+
+def _name_in_graphs(type_name: str) -> str:
+    """A definition that replaces one that graphs have may have another name there."""
+    from . import _op
+
+    operator = _op.operators.get(type_name)
+    return operator.name if operator else type_name
 
 
 def _snake(kind: str) -> str:

@@ -9,7 +9,7 @@ import traceback
 from types import ModuleType
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-from . import _op
+from . import _op, _op_names
 from ._errors import Error
 from ._graph import Spec as Spec  # asked for by name
 
@@ -61,21 +61,40 @@ def _kernel(place: Place) -> _op.Kernel:
     module = load(path)
     if place.op.startswith("oneflow::") and place.op not in _op.kernels and callable(getattr(module, place.qualified_name, None)):
         _op.kernels[place.op] = _of_one_tuple(place.op, getattr(module, place.qualified_name), path)
-    kernel = _op.kernels.get(place.op)
-    if kernel is None or os.path.realpath(kernel.source) != os.path.realpath(path):
-        mine = sorted(k.op for k in _op.kernels.values() if os.path.realpath(k.source) == os.path.realpath(path))
-        raise HostError(
-            "OPC0923",
-            f"{path} defines no op '{place.op}'; it defines {', '.join(mine) or 'none'}",
-            "save the graph again with the file as it is now",
-        )
+    kernel = kernel_in(path, place.op, place.qualified_name, place.line)
     _warn_if_changed(place, path)
     return kernel
 
 
+def kernel_in(path: str, op: str, qualified_name: str, line: int) -> _op.Kernel:
+    """The kernel of an op in a source that has run."""
+    known = _op.kernels.get(op)
+    if known and not known.defined and _is_file(known.source, path):
+        return known  # of a file that defines no operator
+    found = _op_names.meant(path, op, qualified_name, line)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise HostError(
+            "OPC0923",
+            f"{path} defines '{op}' {len(found)} times as {qualified_name}, and nothing tells which of them the graph means",
+            "give each definition a name of its own and save the graph again",
+        )
+    mine = sorted(k.op for k in _op.kernels.values() if _is_file(k.source, path))
+    raise HostError(
+        "OPC0923",
+        f"{path} defines no op '{op}'; it defines {', '.join(mine) or 'none'}",
+        "save the graph again with the file as it is now",
+    )
+
+
+def _is_file(a: str, b: str) -> bool:
+    return os.path.realpath(a) == os.path.realpath(b)
+
+
 def _of_one_tuple(op: str, function: Any, path: str) -> _op.Kernel:
     """A kernel of a OneFlow directory: `forward(args)`, a function in a file that defines no operator."""
-    return _op.Kernel(op, lambda *inputs: function(inputs), ("@inputs",), (), source=path)
+    return _op.Kernel(op, lambda *inputs: function(inputs), ("@inputs",), (), source=path, defined=False)
 
 
 def _find_file(place: Place) -> str:
@@ -140,7 +159,7 @@ def find(given: Tuple[Any, ...]) -> Tuple[Any, Tuple[str, ...], Tuple[str, ...],
         from ._worker import Isolated
 
         path = kernel.source or _find_file(place)
-        return Isolated(place.op, path, place.timeout_s), kernel.positional, kernel.keywords, True, False
+        return Isolated(place, path), kernel.positional, kernel.keywords, True, False
     if kernel.make:
         return kernel.make(place.node), kernel.positional, kernel.keywords, False, kernel.none_is_zero
     function = kernel.out or kernel.function

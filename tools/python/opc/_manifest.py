@@ -35,6 +35,12 @@ def quoted(text: str) -> str:
     ) + '"'
 
 
+def unquoted(inner: str) -> str:
+    """What `quoted` has made a string of, without its quotes."""
+    said = re.sub(rb"\\([0-7]{3})", lambda m: bytes([int(m.group(1), 8)]), re.sub(r"\\([\"\\])", lambda m: f"\\{ord(m.group(1)):03o}", inner).encode())
+    return said.decode("utf-8", "replace")
+
+
 def _number(value: float) -> str:
     if value != value:
         return "nan"

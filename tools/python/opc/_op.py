@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 
 import numpy as np
 
-from . import _definition
+from . import _definition, _op_names
 from . import _manifest as text
 from ._schema import HANDED_OVER, Argument, Attribute, Signature, check_name, signature_of
 
@@ -44,6 +44,7 @@ class Kernel:
     none_is_zero: bool = False
     make: Optional[Callable[[str], Function]] = None  # of a function for each place in a graph: node name -> function
     source: str = ""
+    defined: bool = True  # by an operator of this process
 
 
 #: Operators by name, and the kernels of all names that graphs see (gradients have names of their own).
@@ -159,7 +160,8 @@ class Operator:
 
     def __init__(self, name: str, function: Function, signature: Signature, options: Options) -> None:
         functools.update_wrapper(self, function)
-        self.name = name
+        self.name = self.given_name = name  # in graphs it may have a number behind (_op_names)
+        self.module = getattr(function, "__module__", "")
         self.function = function
         self.signature = signature
         self.options = options
@@ -263,10 +265,13 @@ class Operator:
             return
         from . import _core
 
+        if _op_names.in_graphs.get(self.name) is not self:
+            self.name = _op_names.free_name(self, operators)
+            _op_names.in_graphs[self.name] = self
         for kernel in self.kernels():
             live.append(kernel)
             self._live[kernel.op] = len(live) - 1
-            if kernel.op != self.name and _of_files.pop(kernel.op, ""):
+            if kernel.op != self.name and _op_names.of_files.pop(kernel.op, ""):
                 _core.register_python_ops(kernel.op, text.text_of([]))  # the definition of a file makes way
         _core.register_python_ops(self.name, text.text_of(self.describe(running=True)))
         self._registered = True
@@ -313,8 +318,13 @@ class Operator:
         """The ops of the manifest: this one, and that of its gradient. running: for this process, by number."""
         made = [self._forward(self._code(self.name, self.code, running))]
         if self._gradient:
-            made.append(self._backward(self._code(self.grad_name(), Code(self._gradient.function), running)))
+            made.append(self._backward(self._code(self.grad_name(), self.grad_code(), running)))
         return made
+
+    def grad_code(self) -> Code:
+        """Where the numeric rule is."""
+        assert self._gradient is not None
+        return Code(self._gradient.function)
 
     def _code(self, op: str, code: Code, running: bool) -> str:
         return code.lines(f"live:{self._live[op]}" if running else code.content_hash)
@@ -539,12 +549,13 @@ def op(
 
 
 def define(operator: Operator) -> Operator:
-    """Puts an operator into the table; one of that name is replaced for graphs made afterwards, with a warning."""
+    """Puts an operator into the table; one of that name is replaced for nodes made afterwards, with a warning."""
     old = operators.get(operator.name)
     if old and (old.code.path, old.code.qualified_name) != (operator.code.path, operator.code.qualified_name):
         where = f"{os.path.basename(old.code.path)}:{old.code.line}"
-        warnings.warn(f"the operator {operator.name} of {where} is replaced for graphs made from now on", stacklevel=3)
+        warnings.warn(f"the operator {operator.name} of {where} is replaced for what is built from now on", stacklevel=3)
     operators[operator.name] = operator
+    _op_names.defined.setdefault(_op_names.unnumbered(operator.name), []).append(operator)
     _follow_saves()
     return operator._changed()
 
@@ -559,10 +570,20 @@ def _follow_saves() -> None:
 
 def operator_of(op_type: str) -> Optional[Operator]:
     """The operator that a name of graphs belongs to: its own, or that of its gradient."""
-    known = operators.get(op_type)
-    if known is None and op_type.endswith("_grad"):
-        known = operators.get(op_type[: -len("_grad")])
-    return known
+    for name in (op_type, op_type[: -len("_grad")]) if op_type.endswith("_grad") else (op_type,):
+        known = _op_names.in_graphs.get(name) or operators.get(name)
+        if known is not None:
+            return known
+    return None
+
+
+def name_in_graphs(name: str) -> str:
+    """What new nodes of graphs call the operator of this name: the last definition counts."""
+    operator = operators.get(name)
+    if operator is None:
+        return name
+    operator.register()
+    return operator.name
 
 
 def used_in(graph: Any) -> List[str]:
@@ -584,26 +605,33 @@ def _types_in(graph_text: str) -> List[str]:
 
 def describe(names: Iterable[str]) -> List[str]:
     """The ops of a manifest."""
-    return [block for n in names for block in operators[n].describe()]
+    chosen = [operator_of(n) for n in names]
+    return [block for operator in chosen if operator for block in operator.describe()]
 
 
-_of_files: Dict[str, str] = {}  #: operators that only a manifest has described, and its path
-
-
-def know(graph_path: str) -> None:
+def know(graph_path: str, content: Any) -> Any:
     """Before a graph is read from a file: registers the operators of its manifest, as this process defines them, else as
-    the manifest says. Runs nothing."""
+    the manifest says. Runs nothing. Gives the graph with the names that they have in graphs of this process."""
     from . import _core
 
     manifest = text.path_beside(graph_path)
     if not os.path.isfile(manifest):
-        return
+        return content
     with open(manifest, encoding="utf-8") as file:
-        content = file.read()
-    for name, block in text.ops_of(content):
-        operator = operator_of(name)
+        described = file.read()
+    names: Dict[str, str] = {}
+    for name, block in text.ops_of(described):
+        of = re.search(r'^  gradient_of: "([^"\\]+)"$', block, re.MULTILINE)
+        if of and of.group(1) in names:
+            names[name] = names[of.group(1)] + "_grad"
+            continue
+        operator = _op_names.defined_as(name, block)
         if operator:
             operator.register()
-        elif _of_files.get(name) != block:
+            if operator.name in names.values():
+                raise _op_names.unclear(name, _op_names.place_in(block), f"one definition for it and '{operator.name}'")
+            names[name] = operator.name
+        elif _op_names.of_files.get(name) != block:
             _core.register_python_ops(name, text.text_of([block]))
-            _of_files[name] = block
+            _op_names.of_files[name] = block
+    return _op_names.renamed(content, names, graph_path)

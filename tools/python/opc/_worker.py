@@ -56,8 +56,9 @@ def _rebuilt(form: Any, arrays: List[np.ndarray]) -> Any:
 class Isolated:
     """The kernel of one place in a graph, run by a process that is started with the first call."""
 
-    def __init__(self, op: str, path: str, timeout_s: float) -> None:
-        self.op, self.path, self.timeout_s = op, path, timeout_s
+    def __init__(self, place: Any, path: str) -> None:
+        self.place = (place.op, place.qualified_name, place.line)
+        self.op, self.path, self.timeout_s = place.op, path, place.timeout_s
         self.pid = 0
         self.process: Optional["subprocess.Popen[bytes]"] = None
 
@@ -103,7 +104,7 @@ class Isolated:
         forms = [_shape_of(a) for a in args]
         named = {
 k: _shape_of(v) for k, v in kwargs.items() if k != "position"}
-        self.connection.send_bytes(pickle.dumps((self.op, self.path, forms, named, in_layout, in_bytes, out_layout, out_bytes)))
+        self.connection.send_bytes(pickle.dumps((self.place, self.path, forms, named, in_layout, in_bytes, out_layout, out_bytes)))
 
     def _ask(self, position: Any) -> None:
         from ._host import HostError
@@ -165,7 +166,7 @@ def main(connection_fd: int, files: Sequence[int]) -> None:
     global _of
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the graph's process' affair
     connection = Connection(connection_fd)
-    op, path, forms, named, in_layout, in_bytes, out_layout, out_bytes = pickle.loads(connection.recv_bytes())
+    place, path, forms, named, in_layout, in_bytes, out_layout, out_bytes = pickle.loads(connection.recv_bytes())
     _of = path
     inputs = _views(mmap.mmap(files[0], in_bytes), in_layout, False)
     outputs = _views(mmap.mmap(files[1], out_bytes), out_layout, True)
@@ -178,7 +179,7 @@ def main(connection_fd: int, files: Sequence[int]) -> None:
         try:
             if kernel is None:
                 _host.load(path)
-                kernel = _op.kernels[op]
+                kernel = _host.kernel_in(path, *place)
             arrays = list(inputs)
             args = [_rebuilt(f, arrays) for f in forms]
             kwargs = {

@@ -11,7 +11,7 @@ import re
 import textwrap
 from typing import Any, Callable, Dict, List, Tuple
 
-from . import _core
+from . import _core, _op
 from ._graph import add_op
 
 _made: Dict[str, Callable[..., Any]] = {}
@@ -31,6 +31,7 @@ def function(type_name: str) -> Callable[..., Any]:
     """The function that adds an op of this type, also of one whose name is no identifier ("demo::leaky_relu")."""
     if not isinstance(type_name, str):
         raise TypeError(f"the name of an operator is a str, not {type_name!r}")
+    type_name = _op.name_in_graphs(type_name)
     made = _made.get(type_name)
     if made is not None:
         return made

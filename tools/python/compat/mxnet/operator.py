@@ -77,7 +77,7 @@ class Use:
     """One use of an operator: its Prop with settings, what it inferred, and its CustomOp."""
 
     def __init__(self, name: str, prop_type: type, settings: Sequence[str]) -> None:
-        self.name = name
+        self.name, self.operator = name, _operators[name]  # what was registered when it was made
         given = dict(s.split("=", 1) for s in settings)
         try:
             self.prop = prop_type(**given)
@@ -237,10 +237,10 @@ def add_node(use: Use, settings: List[str], data: List[opc.Tensor], aux: List[op
 
 
 def _add(use: Use, settings: List[str], data: List[Any], aux: List[Any], instance: str, is_train: bool, name: Optional[str]) -> Tuple[opc.Tensor, ...]:
-    _operators[use.name].register()
+    use.operator.register()
     inputs = {**({"data": data} if data else {}), **({"aux": aux} if aux else {})}
     attrs = {"settings": settings, "instance": instance, "is_train": is_train}
-    return add_op(use.name, inputs, attrs, name=name, outputs={"output": len(use.outputs)})
+    return add_op(use.operator.name, inputs, attrs, name=name, outputs={"output": len(use.outputs)})
 
 
 def run(op_type: str, args: Sequence[Any], kwargs: Dict[str, Any]) -> Any:
@@ -302,7 +302,7 @@ def _states(graph: opc.Graph, aux: List[NDArray]) -> List[opc.Tensor]:
 
 
 def _key(use: Use, settings: List[str], kind: str, *lists: Sequence[np.ndarray]) -> Any:
-    return (kind, use.name, id(_operators[use.name]), tuple(settings), *[eager.key_of(a) for a in lists])
+    return (kind, use.name, id(use.operator), tuple(settings), *[eager.key_of(a) for a in lists])
 
 
 def _forward(use: Use, settings: List[str], data: List[NDArray], aux: List[NDArray]) -> Tuple[NDArray, ...]:
@@ -324,7 +324,7 @@ def _record(use: Use, settings: List[str], data: List[NDArray], aux: List[NDArra
             inputs = {"doutput": _inputs(graph, "dy", dys), "data": _inputs(graph, "data", values), "output": _inputs(graph, "out", made)}
             states = {"aux": _states(graph, aux)} if aux else {}
             attrs = {"settings": settings, "instance": classes.EAGER, "is_train": True}
-            return add_op(use.name + "_grad", {**inputs, **states}, attrs, outputs={"ddata": len(values)})
+            return add_op(use.operator.grad_name(), {**inputs, **states}, attrs, outputs={"ddata": len(values)})
 
         use.req = [getattr(a, "_grad_req", "write") if a._leaf() else "write" if w else "null" for a, w in zip(data, wanted)]
         with eager.lock:

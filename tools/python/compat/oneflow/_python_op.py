@@ -141,7 +141,7 @@ def define(library: str, kernels: Mapping[str, Any]) -> List[str]:
 
 def graph_name(type_name: str) -> str:
     """What graphs call an operator."""
-    return PREFIX + type_name if type_name in _python_ops else type_name
+    return _python_ops[type_name].operator.name if type_name in _python_ops else type_name
 
 
 def prepare(type_name: str, inputs: Mapping[str, Any], attrs: Mapping[str, Any]) -> None:

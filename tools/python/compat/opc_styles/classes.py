@@ -46,7 +46,7 @@ class ClassOperator(_op.Operator):
             inputs.append(Argument("aux", True, 0))
         super().__init__(name, kernel, Signature(inputs, [Argument("output", True, 0)], list(attrs)), _op.Options(**options))
         self.__doc__ = getattr(owner, "__doc__", None)
-        self.owner = owner
+        self.owner, self.module = owner, getattr(owner, "__module__", "")
         self.code = _op.Code(owner)
         self._changed()
 
@@ -57,13 +57,16 @@ class ClassOperator(_op.Operator):
             made.append(self._backward(self._code(self.grad_name(), self.code, running)))
         return made
 
+    def grad_code(self) -> _op.Code:
+        return self.code
+
 
 def define(operator: ClassOperator) -> ClassOperator:
-    """Puts it into the table; one of that name is replaced for graphs made afterwards."""
+    """Puts it into the table; one of that name is replaced for nodes made afterwards."""
     old = _op.operators.pop(operator.name, None)
     if old is not None and getattr(old, "owner", None) is not operator.owner:
         where = f"{os.path.basename(old.code.path) or 'elsewhere'}:{old.code.line}"
-        warnings.warn(f"the operator {operator.name} of {where} is replaced for graphs made from now on", stacklevel=3)
+        warnings.warn(f"the operator {operator.name} of {where} is replaced for what is built from now on", stacklevel=3)
     _op.define(operator)
     ops.forget(operator.name)
     return operator

@@ -5,7 +5,6 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 
 import opc
-from opc import _op
 from opc._graph import add_op
 from opc._schema import Attribute
 from opc_styles import classes
@@ -58,21 +57,36 @@ def _name_of(function: Function) -> str:
     return name if name.isidentifier() else "py_func"
 
 
+def _what_runs(function: Optional[Function]) -> Any:
+    """Equal for functions that compute the same: the same code, with the same objects from around it."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return function
+    try:
+        around = [id(c.cell_contents) for c in function.__closure__ or ()]  # type: ignore[union-attr]
+    except ValueError:  # a cell that is filled later
+        return function
+    given = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())  # type: ignore[union-attr]
+    return code, code.co_filename, id(function.__globals__), around, [id(v) for v in given]  # type: ignore[union-attr]
+
+
+def _is_same(a: Rule, b: Rule) -> bool:
+    return a == b or a.tensors == b.tensors and all(_what_runs(f) == _what_runs(g) for f, g in ((a.func, b.func), (a.backward, b.backward)))
+
+
 def operator_of(rule: Rule) -> classes.ClassOperator:
-    """`paddle::FUNC`; a function that stands with another backward_func has a number behind."""
-    base = "paddle::" + _name_of(rule.func)
-    place = (_op.Code(rule.func).path, getattr(rule.func, "__qualname__", ""), getattr(rule.backward, "__qualname__", None))
-    number, name = 1, base
+    """`paddle::FUNC`; another function of that name, or with another backward_func, has a number behind: nodes keep theirs."""
+    base = name = "paddle::" + _name_of(rule.func)
+    number = 1
     while name in _operators:
         known, operator = _operators[name]
-        if known == rule:
+        if _is_same(known, rule):
             return operator
-        if (_op.Code(known.func).path, getattr(known.func, "__qualname__", ""), getattr(known.backward, "__qualname__", None)) == place:
-            break  # the same lines, run again: replaced
         number += 1
         name = f"{base}_{number}"
     forward, backward = _kernels(name, rule)
     operator = classes.ClassOperator(name, rule.func, forward, [*SPEC_ATTRS, Attribute("skip", "list_int64", ())], side_effect=True)
+    operator.given_name = base
     operator.infer(specs_of)
     if rule.backward is None:
         operator.no_gradient(f"py_func of {_name_of(rule.func)} has no backward_func")
