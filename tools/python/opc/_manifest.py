@@ -25,7 +25,10 @@ def type_name(dtype: Any) -> str:
     if isinstance(dtype, str) and dtype in _OTHER_TYPES:
         return _OTHER_TYPES[dtype]
     numpy_type = getattr(dtype, "numpy", None)  # opc.DType
-    return _TYPES[np.dtype(dtype if numpy_type is None else numpy_type).name]
+    name = np.dtype(dtype if numpy_type is None else numpy_type).name
+    if name not in _TYPES:
+        raise TypeError(f"{name} is no element type of graphs: there are {', '.join([*_TYPES, *_OTHER_TYPES])}")
+    return _TYPES[name]
 
 
 def quoted(text: str) -> str:

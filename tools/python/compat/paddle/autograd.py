@@ -1,6 +1,8 @@
 """Operators of classes with a forward and a backward: paddle.autograd.PyLayer. Each class is the op `paddle::NAME` of graphs."""
 # SPDX-License-Identifier: Apache-2.0
+import inspect
 import json
+import os
 import threading
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
@@ -8,6 +10,7 @@ import numpy as np
 
 import opc
 from opc._graph import add_op
+from opc._host import HostError
 from opc._schema import Attribute
 from opc_styles import classes, eager
 
@@ -102,7 +105,11 @@ class Call:
         self.result = _take(self.layer.forward(self.context, *args, **kwargs), found, Tensor)
         if not found:
             raise ValueError(f"{self.layer.__name__}.forward must return at least one Tensor: at least one output is a Tensor")
-        return [np.array(t._value) for t in found]
+        arrays = [np.array(t._value) for t in found]
+        for i, array in enumerate(arrays):
+            if array.dtype.kind not in "biuf":
+                raise TypeError(f"{self.layer.__name__}.forward gives Tensor {i} of type {array.dtype}: a graph has bool, integers and floats")
+        return arrays
 
     def backward(self, dys: Sequence[np.ndarray], data: Sequence[np.ndarray]) -> List[Optional[np.ndarray]]:
         got = self.layer.backward(self.context, *[Tensor(a) for a in classes.copies(dys)])
@@ -120,16 +127,21 @@ class Call:
 
 _now: List[Call] = []  # the call that runs at once
 _held: Dict[Tuple[str, str], Call] = {}  # of nodes of graphs whose arguments no file can hold
+_process = os.urandom(6).hex()  # in the names of those nodes: another process that loads them has other objects
 _nodes = 0
 
 
 def _encode(value: Any) -> Any:
     if isinstance(value, _Slot):
         return {"tensor": value.index}
+    if isinstance(value, (np.number, np.bool_)) and value.dtype.kind in "biuf":
+        return {"scalar": [value.dtype.name, value.item()]}
     if type(value) is tuple:
         return {"tuple": [_encode(v) for v in value]}
     if type(value) is dict:
-        return {"dict": {k: _encode(v) for k, v in value.items()}}
+        if all(type(k) is str for k in value):
+            return {"dict": {k: _encode(v) for k, v in value.items()}}
+        return {"items": [[_encode(k), _encode(v)] for k, v in value.items()]}
     return [_encode(v) for v in value] if type(value) is list else value
 
 
@@ -138,15 +150,54 @@ def _decode(value: Any) -> Any:
         ((kind, inner),) = value.items()
         if kind == "tensor":
             return _Slot(inner)
+        if kind == "scalar":
+            return np.dtype(inner[0]).type(inner[1])
+        if kind == "items":
+            return {_decode(k): _decode(v) for k, v in inner}
         return tuple(map(_decode, inner)) if kind == "tuple" else {k: _decode(v) for k, v in inner.items()}
     return [_decode(v) for v in value] if isinstance(value, list) else value
+
+
+def _as_text(layer: type, arguments: Any) -> Tuple[str, bool]:
+    """The arguments as a node has them, and whether these are all; else which of them a file cannot hold."""
+    try:
+        return json.dumps(_encode(arguments)), True
+    except (TypeError, ValueError):
+        pass
+    args, kwargs = arguments
+    names = [p.name for p in inspect.signature(layer.forward).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD][1:]  # type: ignore[attr-defined]
+    named = {**{names[i] if i < len(names) else f"number {i + 1}": v for i, v in enumerate(args)}, **kwargs}
+    absent = []
+    for name, value in named.items():
+        try:
+            json.dumps(_encode(value))
+        except (TypeError, ValueError):
+            absent.append(f"{name} ({type(value).__name__})")
+    return json.dumps({"absent": absent}), False
+
+
+def _call_of_file(layer: type, arguments: str) -> Call:
+    """The call of a node from a file, or of one whose arguments are numbers and texts."""
+    absent = None
+    try:
+        found = json.loads(arguments)
+        absent = found["absent"] if isinstance(found, dict) and "absent" in found else None
+    except ValueError:
+        absent = ["some"]
+    if absent:
+        raise HostError(
+            "OPC0923",
+            f"the graph does not have all arguments of {layer.__name__}.forward: {', '.join(absent)} stayed in the process that built it",
+            "give apply numbers, texts, lists or dicts, which nodes keep, or build the graph in the process that runs it",
+        )
+    return Call(layer, _decode(found))
 
 
 def _kernels(name: str, layer: type) -> Tuple[Callable[..., Any], Callable[..., Any]]:
     def call_of(instance: str, arguments: str) -> Call:
         if instance == classes.EAGER:
             return _now[-1]
-        return _held.get((name, instance)) or Call(layer, _decode(json.loads(arguments)))
+        return _held.get((name, instance)) or _call_of_file(layer, arguments)
 
     def forward(data: Any, *, instance: str, arguments: str, shapes: Any, types: Any) -> List[np.ndarray]:
         with classes.kernel_of(name):
@@ -252,11 +303,10 @@ def _node(layer: type, arguments: Any, tensors: List[opc.Tensor]) -> Any:
     zeros = [np.zeros(t.shape, t.dtype.numpy) for t in tensors]
     specs, result = probe(call, (layer, _hashable(arguments), eager.key_of(zeros)), zeros)
     operator, instance = _operators[layer], f"{layer.__name__}.{_nodes}"
-    try:
-        text = json.dumps(_encode(arguments))
-    except TypeError:
-        text = ""
-        _held[operator.name, instance] = call
+    text, is_all = _as_text(layer, arguments)
+    if not is_all:
+        instance += "." + _process
+        _held[operator.given_name, instance] = call
     operator.register()
     attrs = {"instance": instance, "arguments": text, **said(specs, tensors)}
     return _put(result, add_op(operator.name, {"data": tensors}, attrs, outputs={"output": len(specs)}))
