@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 import atexit
 import hashlib
-import importlib.util
 import os
 import sys
 import traceback
 from types import ModuleType
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-from . import _op, _op_names
+from . import _op, _op_names, _sources
 from ._errors import Error
 from ._graph import Spec as Spec  # asked for by name
 
@@ -58,7 +57,7 @@ def _kernel(place: Place) -> _op.Kernel:
     if place.op in _op.kernels and not _folders:
         return _op.kernels[place.op]  # this process defines it, and the graph is from a file
     path = _find_file(place)
-    module = load(path)
+    module = load(path, place.module)
     if place.op.startswith("oneflow::") and place.op not in _op.kernels and callable(getattr(module, place.qualified_name, None)):
         _op.kernels[place.op] = _of_one_tuple(place.op, getattr(module, place.qualified_name), path)
     kernel = kernel_in(path, place.op, place.qualified_name, place.line)
@@ -111,33 +110,20 @@ def _find_file(place: Place) -> str:
         for path in (os.path.join(folder, *parts) + ".py", os.path.join(folder, *parts, "__init__.py")):
             if os.path.isfile(path):
                 return path
+    help = "name the folder that has it: --op-path DIR"
+    above = [os.path.dirname(f) for f in _folders if os.path.basename(f) == parts[0] and len(parts) > 1]
+    if above:
+        help = f"{parts[0]} is a package: name the folder that it lies in: --op-path {above[0]}"
     raise HostError(
         "OPC0923",
         f"the code of op '{place.op}' is in {'/'.join(parts)}.py, which is in none of the folders {', '.join(_folders)}",
-        "name the folder that has it: --op-path DIR",
+        help,
     )
 
 
-_loaded: Dict[str, ModuleType] = {}
-
-
-def load(path: str) -> ModuleType:
+def load(path: str, module: str = "") -> ModuleType:
     """Runs a source file as a module of a name of its own: it cannot take the place of another module."""
-    path = os.path.realpath(path)
-    if path in _loaded:
-        return _loaded[path]
-    name = f"{_op.LOADED}{len(_loaded)}_{os.path.splitext(os.path.basename(path))[0]}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    _loaded[path] = module
-    return module
+    return _sources.load(path, module, _folders)
 
 
 def _warn_if_changed(place: Place, path: str) -> None:
@@ -183,27 +169,25 @@ def describe(folder: str) -> str:
         raise HostError("OPC0921", f"{folder} is not a folder whose code may run", "name it: --op-path DIR")
     if not os.path.isdir(folder):
         raise HostError("OPC0923", f"{folder} is no folder", "give the folder that has the .py file: --op-path DIR")
+    failed: List[Tuple[str, Exception]] = []
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
-        if name.endswith(".py") and os.path.isfile(path) and _may_define_ops(path):
-            load(path)
+        if name.endswith(".py") and os.path.isfile(path) and _sources.may_define_ops(path):
+            try:
+                load(path)
+            except Exception as error:
+                failed.append((path, error))
     inside = os.path.realpath(folder) + os.sep
-    names = sorted(o.name for o in _op.operators.values() if os.path.realpath(o.code.path).startswith(inside))
+    names = sorted(n for n, o in _op.operators.items() if os.path.realpath(o.code.path).startswith(inside))
+    # Ops of other files may be all that is wanted; where one is not there, this is why.
+    for path, error in failed:
+        if not names:
+            raise error
+        said = _printable(_explained(error)[1].splitlines()[0])
+        print(f"warning: {path} was left out, with the operators that it defines: {said}", file=sys.stderr)
     from . import _manifest
 
     return _manifest.text_of(_op.describe(names))
-
-
-def _may_define_ops(path: str) -> bool:
-    """Whether a source mentions opc, or a system whose style is on the path."""
-    with open(path, "rb") as file:
-        source = file.read()
-    return b"opc" in source or any(style.encode() in source and _is_a_style(style) for style in ("mxnet", "paddle"))
-
-
-def _is_a_style(name: str) -> bool:
-    found = importlib.util.find_spec(name)
-    return bool(found and found.origin and os.path.isdir(os.path.join(os.path.dirname(os.path.dirname(found.origin)), "opc_styles")))
 
 
 def explain(error: BaseException) -> Tuple[str, str, str]:

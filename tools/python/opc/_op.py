@@ -109,8 +109,10 @@ class Code:
             pass
         if not os.path.isfile(self.path):
             self.path = self.module = ""
-        if self.module == "__main__" or self.module.startswith(LOADED):
+        if self.module == "__main__":
             self.module = os.path.splitext(os.path.basename(self.path))[0]
+        elif self.module.startswith(LOADED):  # "_opc_ops_1_p.rel"; of a package that is the named folder itself, "_opc_ops_1_.rel"
+            self.module = re.sub(r"^\d+_\.?", "", self.module[len(LOADED):]) or "__init__"
 
     @property
     def content_hash(self) -> str:

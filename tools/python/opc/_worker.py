@@ -57,7 +57,7 @@ class Isolated:
     """The kernel of one place in a graph, run by a process that is started with the first call."""
 
     def __init__(self, place: Any, path: str) -> None:
-        self.place = (place.op, place.qualified_name, place.line)
+        self.place, self.module = (place.op, place.qualified_name, place.line), place.module
         self.op, self.path, self.timeout_s = place.op, path, place.timeout_s
         self.pid = 0
         self.process: Optional["subprocess.Popen[bytes]"] = None
@@ -101,10 +101,12 @@ class Isolated:
         self.connection = Connection(ours.detach())
         self.pid = os.getpid()
         weakref.finalize(self, _end, self.process, self.connection, self.pid)
+        from . import _host
+
         forms = [_shape_of(a) for a in args]
         named = {
 k: _shape_of(v) for k, v in kwargs.items() if k != "position"}
-        self.connection.send_bytes(pickle.dumps((self.place, self.path, forms, named, in_layout, in_bytes, out_layout, out_bytes)))
+        self.connection.send_bytes(pickle.dumps((self.place, self.path, self.module, _host._folders, forms, named, in_layout, in_bytes, out_layout, out_bytes)))
 
     def _ask(self, position: Any) -> None:
         from ._host import HostError
@@ -166,8 +168,9 @@ def main(connection_fd: int, files: Sequence[int]) -> None:
     global _of
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the graph's process' affair
     connection = Connection(connection_fd)
-    place, path, forms, named, in_layout, in_bytes, out_layout, out_bytes = pickle.loads(connection.recv_bytes())
+    place, path, module, folders, forms, named, in_layout, in_bytes, out_layout, out_bytes = pickle.loads(connection.recv_bytes())
     _of = path
+    _host._folders.extend(folders)
     inputs = _views(mmap.mmap(files[0], in_bytes), in_layout, False)
     outputs = _views(mmap.mmap(files[1], out_bytes), out_layout, True)
     kernel: Optional[_op.Kernel] = None
@@ -178,7 +181,7 @@ def main(connection_fd: int, files: Sequence[int]) -> None:
             return
         try:
             if kernel is None:
-                _host.load(path)
+                _host.load(path, module)
                 kernel = _host.kernel_in(path, *place)
             arrays = list(inputs)
             args = [_rebuilt(f, arrays) for f in forms]
