@@ -13,7 +13,6 @@ from ._errors import Error
 from ._graph import Spec as Spec  # asked for by name
 
 _folders: List[str] = []
-_HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Place(NamedTuple):
@@ -159,7 +158,10 @@ def infer(given: Tuple[Any, ...], inputs: Dict[str, List[Spec]], attrs: Dict[str
     kernel = _kernel(Place(*given))
     if kernel.infer is None:
         raise HostError("OPC0923", f"op '{kernel.op}' has no shape rule any more", "save the graph again")
-    return kernel.infer(inputs, attrs)
+    try:
+        return kernel.infer(inputs, attrs)
+    except Exception as error:
+        raise _in_a_line(error) from error
 
 
 def describe(folder: str) -> str:
@@ -214,14 +216,35 @@ def _explained(error: BaseException) -> Tuple[str, str, str]:
         said = error.diagnostics
         help = "a kernel runs while a graph runs, and cannot run another one: make what it needs an op of the graph"
         return error.code, said[0]["message"] if said else str(error).split(": ", 1)[-1].splitlines()[0], help
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_HERE + os.sep)]
+    frames = _frames_of(error)
     says = _text_of(error)
-    head = f"{type(error).__name__}: {says}"
-    if frames:
-        head += f" ({frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name})"
+    where = f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}" if frames else ""
+    if isinstance(error, SyntaxError) and error.filename:
+        says, where = error.msg, f"{error.filename}:{error.lineno}"
+    head = f"{type(error).__name__}: {says}" + (f" ({where})" if where else "")
     lines = traceback.format_list(frames)
     message = head + ("\nTraceback (most recent call last):\n" + "".join(lines).rstrip() if lines else "")
     return "OPC0622", message, _help_for(error, says)
+
+
+def _frames_of(error: BaseException) -> List[traceback.FrameSummary]:
+    """The user's part of the traceback, without that of opc and of the import of a source."""
+    own = {"opc", "importlib"} | ({"opc_styles", "mxnet", "oneflow", "paddle"} if "opc_styles" in sys.modules else set())
+    kept = [
+        (frame, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__", "")).split(".")[0] not in own and not frame.f_code.co_filename.startswith("<frozen importlib")
+    ]
+    return list(traceback.StackSummary.extract(iter(kept)))
+
+
+def _in_a_line(error: Exception) -> Exception:
+    """What a shape rule has raised, for a diagnostic of the graph, which is a line: the calls are in it."""
+    code, message, help = _explained(error)
+    calls = "".join(f", called at {f.filename}:{f.lineno}, in {f.name}" for f in reversed(_frames_of(error)[:-1]))
+    first = message.split("\nTraceback (most recent call last):\n")[0]
+    first = " ".join(line.strip() for line in first.splitlines())
+    return HostError(code, first[:-1] + calls + ")" if calls and first.endswith(")") else first, help)
 
 
 def _help_for(error: BaseException, says: str) -> str:

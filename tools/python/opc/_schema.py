@@ -51,10 +51,20 @@ _ATTR_TYPES = re.compile(r"(list_)?(int32|int64|float|data_type|shape|string)|bo
 
 def check_name(name: str) -> None:
     """Refuses a name of an operator without a namespace, or one that graphs cannot have."""
-    if not re.fullmatch(r"([A-Za-z_]\w*::)+[A-Za-z_]\w*", name, re.ASCII):
-        raise ValueError(
-            f"'{name}' cannot name an operator: it needs a namespace, as 'demo::relu' has, which keeps built-in names free"
-        )
+    if re.fullmatch(r"([A-Za-z_]\w*::)+[A-Za-z_]\w*", name, re.ASCII):
+        return
+    if "::" not in name:
+        raise ValueError(f"'{name}' cannot name an operator: it needs a namespace, as 'demo::relu' has, which keeps built-in names free")
+    raise ValueError(
+        f"'{name}' cannot name an operator: between '::' the parts of a name are letters from A to Z, digits and underscores, and begin with no digit"
+    )
+
+
+def check_arguments(name: str, arguments: Sequence[str]) -> None:
+    """Refuses names of inputs, outputs and attributes that graphs cannot have, although Python can."""
+    for argument in arguments:
+        if not re.fullmatch(r"[A-Za-z_]\w*", argument, re.ASCII):
+            raise ValueError(f"{name}: '{argument}' cannot name an input, output or attribute: names are letters from A to Z, digits and underscores")
 
 
 def attr_type(annotation: Any, default: Any, where: str) -> str:
@@ -119,7 +129,9 @@ def signature_of(
         may_lack = p.name in optional or p.default is None or _is_optional(annotation)
         inputs.append(Argument(p.name, may_lack, variadic.get(p.name, 1) if many else None))
     taken = {a.name for a in inputs} | {a.name for a in attrs}
-    return Signature(inputs, [Argument(n) for n in _output_names(hints.get("return", MISSING), outputs, taken)], attrs)
+    names = _output_names(hints.get("return", MISSING), outputs, taken)
+    check_arguments(name, [a.name for a in inputs] + [a.name for a in attrs] + list(names))
+    return Signature(inputs, [Argument(n) for n in names], attrs)
 
 
 def _output_names(annotation: Any, given: Optional[Sequence[str]], taken: Set[str]) -> Tuple[str, ...]:

@@ -7,7 +7,7 @@ import numpy as np
 
 import opc
 from opc._graph import add_op
-from opc._schema import Attribute
+from opc._schema import Attribute, check_name
 from opc_styles import classes, eager
 
 from . import autograd
@@ -184,6 +184,10 @@ def register(reg_name: str) -> Callable[[type], type]:
         if not (inspect.isclass(prop_type) and issubclass(prop_type, CustomOpProp)):
             raise MXNetError(f"register('{reg_name}') decorates a subclass of CustomOpProp; found {prop_type!r}")
         name = "mxnet::" + reg_name
+        try:
+            check_name(name)
+        except ValueError as e:
+            raise MXNetError(f"register: {e}") from None
         forward, backward, infer = _kernels(name, prop_type)
         attrs = [Attribute("settings", "list_string", ()), Attribute("instance", "string"), Attribute("is_train", "bool", False)]
         operator = classes.ClassOperator(name, prop_type, forward, attrs, aux=["aux"])

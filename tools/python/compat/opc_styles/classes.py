@@ -8,7 +8,7 @@ from typing import Any, Callable, List, Sequence
 import numpy as np
 
 from opc import _op, ops
-from opc._schema import Argument, Attribute, Signature
+from opc._schema import Argument, Attribute, Signature, check_name
 
 EAGER = "eager"  #: the attribute `instance` of ops that run at once; their object is that of the call
 trace: List[str] = []  #: ops whose kernels sessions have called, in their order
@@ -41,6 +41,7 @@ class ClassOperator(_op.Operator):
     """An op `data... (aux...) -> output...` whose code is a class of the user, which manifests name."""
 
     def __init__(self, name: str, owner: Any, kernel: Callable[..., Any], attrs: Sequence[Attribute], **options: Any) -> None:
+        check_name(name)
         inputs = [Argument("data", True, 0)]
         if options.get("aux"):
             inputs.append(Argument("aux", True, 0))

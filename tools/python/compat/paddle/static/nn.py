@@ -54,7 +54,7 @@ def _kernels(name: str, rule: Rule) -> Tuple[Function, Function]:
 
 def _name_of(function: Function) -> str:
     name = getattr(function, "__name__", type(function).__name__)
-    return name if name.isidentifier() else "py_func"
+    return name if name.isidentifier() and name.isascii() else "py_func"
 
 
 def _what_runs(function: Optional[Function]) -> Any:

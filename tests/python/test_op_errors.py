@@ -1,0 +1,101 @@
+"""What is wrong in an operator's code is said where the user can find it: file and line, no frames of opc, words."""
+# SPDX-License-Identifier: Apache-2.0
+import unittest
+
+from style_programs import StyleTest
+
+OPS = """
+import numpy as np, opc
+def helper(s):
+    raise ValueError("a bad shape\\nof two lines")
+@opc.op("demo::refused")
+def refused(x):
+    return x
+@refused.infer
+def rule(x):
+    return helper(x)
+@opc.op("demo::complex")
+def complex_(x):
+    return x
+@complex_.infer
+def _(x):
+    return opc.Spec(x.shape, np.complex64)
+@opc.op("demo::apart", like="x", isolation="process")
+def apart(x):
+    return helper(x)
+"""
+GRAPH = "import ops, numpy as np, opc; g = opc.Graph('g'); x = g.input('x', (1,)); "
+MXNET = """
+import mxnet as mx
+class Op(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.assign(out_data[0], "add it", in_data[0])
+@mx.operator.register("wrong")
+class Prop(mx.operator.CustomOpProp):
+    def infer_shape(self, shapes):
+        if len(shapes[0]) == 1:
+            raise ValueError("a vector")
+        return shapes, shapes, []
+    def create_operator(self, ctx, shapes, types):
+        return Op()
+"""
+
+
+class Errors(StyleTest):
+    def setUp(self):
+        super().setUp()
+        self.write("ops.py", OPS)
+
+    def test_a_shape_rule_raises(self):
+        said = self.failing(GRAPH + "ops.refused(x)")
+        self.assertIn(f"ValueError: a bad shape of two lines ({self.path('ops.py')}:4, in helper, called at {self.path('ops.py')}:10, in rule)\n", said)
+        self.assertNotIn("\\n", said)
+
+    def test_a_shape_rule_gives_a_type_that_graphs_do_not_have(self):
+        said = self.failing(GRAPH + "ops.complex_(x)")
+        self.assertIn("demo::complex: TypeError: complex64 is no element type of graphs: there are bool, int8", said)
+
+    def test_a_kernel_of_another_process_shows_its_own_frames(self):
+        said = self.failing(GRAPH + "g.output('y', ops.apart(x)); g.compile().run(x=np.ones(1, 'f'))")
+        message = said[said.index("error[OPC0622]"):]
+        self.assertIn("ops.py:4, in helper", message)
+        self.assertIn("in apart\n", message)
+        self.assertNotIn("_worker.py", message)
+
+    def test_a_class_shows_its_own_frames(self):
+        for shape, where in (("(1, 2)", "program.py\", line 5, in forward"), ("(2,)", "program.py:10, in infer_shape")):
+            said = self.failing(MXNET, f"mx.nd.Custom(mx.nd.ones({shape}), op_type='wrong')")
+            self.assertIn(where, said)
+            message = said[said.index("error[OPC0622]"):] if "error[OPC0622]" in said else ""
+            for own in ("operator.py", "_op.py", "_host.py", "\\n"):
+                self.assertNotIn(own, message)
+
+    def test_a_syntax_error_has_its_place(self):
+        self.program(GRAPH + "g.output('y', ops.apart(x)); g.save('g.pbtxt')")
+        self.write("ops.py", OPS, "def f(:")
+        done = self.opc("run", "g.pbtxt", "--op-path", ".", "--fill", "ones")
+        self.assertIn(f"SyntaxError: invalid syntax ({self.path('ops.py')}:{OPS.count(chr(10)) + 2})", done.stderr)
+        self.assertNotIn("importlib", done.stderr)
+
+    def test_names(self):
+        import opc
+
+        for name, part in (("relu", "needs a namespace"), ("d::größe", "letters from A to Z"), ("d::a b", "letters from A to Z"), ("d::1a", "begin with no digit")):
+            with self.assertRaisesRegex(ValueError, f"'{name}' cannot name an operator: .*{part}"):
+                opc.op(name, like="x")
+        with self.assertRaisesRegex(ValueError, "named::f: 'größe' cannot name an input, output or attribute"):
+            opc.op("named::f", like="größe")(lambda größe: größe)
+        for name in ("with space", "a/b", "ärgé"):
+            said = self.failing("import mxnet as mx", f"mx.operator.register('{name}')(type('P', (mx.operator.CustomOpProp,), {{}}))")
+            self.assertIn(f"'mxnet::{name}' cannot name an operator", said)
+        said = self.failing("from paddle.autograd import PyLayer", "class Ünï(PyLayer):", "    pass")
+        self.assertIn("'paddle::Ünï' cannot name an operator", said)
+        self.assertIn('program.py", line 2', said)
+        done = self.program("import opc, numpy as np, paddle; g = opc.Graph('g')", "def größe(a):", "    return a + 1",
+                            "g.output('y', paddle.static.py_func(größe, g.input('x', (1,)), opc.Spec((1,), 'float32')))",
+                            "print(g.compile().run(x=np.ones(1, 'f'))['y'].tolist())")  # fmt: skip
+        self.assertEqual(done, "[2.0]\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
