@@ -40,6 +40,36 @@ def fails(x):
     raise ValueError("over there")
 
 
+kept = []
+
+
+@opc.op("apart::keeps", like="x", isolation="process")
+def keeps(x, *, view: bool = False):
+    kept.append(x[1:] if view else x)
+    return x.copy()
+
+
+@opc.op("apart::two", like={"low": "x", "high": "x"}, outputs=("low", "high"), isolation="process")
+def two(x, *, how: str):
+    return {"none": None, "one": (x,), "list": (x, [1.0]), "shape": (x, x[:1]), "type": (x, x.astype("d")), "dict": {"high": x + 1, "low": x},
+            "names": {"high": x, "other": x}}[how]  # fmt: skip
+
+
+@opc.op("apart::one", like="x", isolation="process")
+def one(x):
+    return None
+
+
+@opc.op("apart::ruled", like="x", isolation="process")
+def ruled(x, z):
+    return x * z
+
+
+@ruled.grad(needs=["x"])
+def _(dy, *, x):
+    return {"x": dy * x}
+
+
 def program_of(op, **attrs):
     g = opc.Graph()
     g.output("y", op(g.input("x", (3,)), **attrs))
@@ -105,6 +135,53 @@ class Isolated(unittest.TestCase):
         self.assertEqual(caught.exception.code, "OPC0622")
         for part in ("ValueError: over there", "test_isolated_ops.py", "apart::fails"):
             self.assertIn(part, str(caught.exception))
+
+    def test_an_input_that_is_kept(self):
+        for view in (False, True):
+            program = program_of(keeps, view=view)
+            with self.assertRaises(opc.ExecutionError) as caught:
+                program.run(x=np.zeros(3, "f"))
+            self.assertEqual(caught.exception.code, "OPC0624")
+            self.assertIn("has kept its input 'x' or a view of it", str(caught.exception))
+            self.assertIn("help: keep a copy: x.copy()", str(caught.exception))
+
+    def test_what_is_kept_is_found_in_every_call_and_nothing_else_is(self):
+        for op in (scale, dies):
+            program = program_of(op)
+            for _ in range(3):
+                program.run(x=np.ones(3, "f"))
+
+    def test_results_that_do_not_fit(self):
+        def both(how):
+            g = opc.Graph()
+            low, high = two(g.input("x", (3,)), how=how)
+            g.output("low", low), g.output("high", high)
+            return g.compile().run(x=np.ones(3, "f"))
+
+        for how, parts in (
+            ("none", ("the kernel has returned 1 array, expected 2", "in their order: low, high")),
+            ("one", ("the kernel has returned 1 array, expected 2", "in their order: low, high")),
+            ("list", ("output 'high' is a list, expected a numpy array of shape (3,)", "np.asarray(value, dtype)")),
+            ("shape", ("output 'high' has the shape (1,), expected (3,)", "the op's shape rule and its kernel must agree")),
+            ("type", ("output 'high' is float64, expected float32", "return .astype(np.float32)")),
+            ("names", ("a dict without 'low'", "return each output under its name")),
+        ):
+            with self.subTest(how=how), self.assertRaises(opc.ExecutionError) as caught:
+                both(how)
+            self.assertEqual(caught.exception.code, "OPC0623")
+            for part in parts:
+                self.assertIn(part, str(caught.exception))
+        self.assertEqual({n: v.tolist() for n, v in both("dict").items()}, {"low": [1, 1, 1], "high": [2, 2, 2]})
+        with self.assertRaises(opc.ExecutionError) as caught:
+            program_of(one).run(x=np.ones(3, "f"))
+        self.assertIn("output 'y' is a NoneType", str(caught.exception))
+        self.assertIn("help: the kernel must return its outputs", str(caught.exception))
+
+    def test_a_gradient_by_names(self):
+        g = opc.Graph()
+        g.output("y", ruled(g.input("x", (3,)), g.input("z", (3,))))
+        got = g.grad(["y"], ["x", "z"]).compile().run(x=np.full(3, 2, "f"), z=np.full(3, 5, "f"))
+        self.assertEqual([got["x.grad"].tolist(), got["z.grad"].tolist()], [[2, 2, 2], [0, 0, 0]])
 
 
 if __name__ == "__main__":

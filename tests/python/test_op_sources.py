@@ -1,5 +1,6 @@
 """Which sources of a folder of --op-path run, and as what: packages, files that fail, files that only build graphs."""
 # SPDX-License-Identifier: Apache-2.0
+import json
 import os
 import unittest
 
@@ -90,6 +91,13 @@ class Sources(StyleTest):
         done = self.opc("run", "g.pbtxt", "--fill", "ones", "--op-path", "ops")
         self.assertEqual((done.returncode, "built" in done.stderr), (0, False), done.stderr)
         self.assertFalse(os.path.exists(self.path("h.pbtxt")))
+
+    def test_what_kernels_print_is_not_in_the_output(self):
+        self.twice()
+        self.write("ops/twice.py", "import sys", TWICE.replace("return", "print('seen 1'); print('seen 2', file=sys.stdout); print('seen 3', file=sys.__stdout__)\n    return"))
+        done = self.opc("run", "g.pbtxt", "--fill", "ones", "--op-path", "ops", "--json")
+        self.assertEqual([line for line in done.stderr.splitlines() if "seen" in line], ["seen 1", "seen 2", "seen 3"], done.stderr)
+        self.assertEqual(json.loads(done.stdout)["schema"], 1)
 
 
 if __name__ == "__main__":

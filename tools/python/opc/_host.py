@@ -40,6 +40,8 @@ class HostError(Exception):
 def start(folders: Sequence[str], hooks: Dict[str, Any]) -> None:
     """Once: `folders` are those that the user named; hooks is what the part in C++ does around fork and at the end."""
     _folders.extend(os.path.abspath(f) for f in folders)
+    if sys.stdout is sys.stderr:  # the command, which keeps its standard output for itself
+        sys.__stdout__ = sys.stderr
     # Sources import their neighbours; behind everything else, so that no file takes the place of a module of Python.
     sys.path.extend(f for f in _folders if f not in sys.path)
     os.register_at_fork(

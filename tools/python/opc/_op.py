@@ -45,6 +45,7 @@ class Kernel:
     make: Optional[Callable[[str], Function]] = None  # of a function for each place in a graph: node name -> function
     source: str = ""
     defined: bool = True  # by an operator of this process
+    outputs: Tuple[str, ...] = ()
 
 
 #: Operators by name, and the kernels of all names that graphs see (gradients have names of their own).
@@ -299,6 +300,7 @@ class Operator:
                 infer=self._infer_specs if self._infer else None,
                 make=self.make,
                 source=source,
+                outputs=tuple(y.name for y in s.outputs),
             )
         ]
         if self._gradient:
@@ -312,6 +314,7 @@ class Operator:
                     none_is_zero=True,
                     make=self.make_grad,
                     source=source,
+                    outputs=tuple("d" + a.name for a in self._differentiable()),
                 )
             )
         return made

@@ -146,57 +146,140 @@ def _end(process: "subprocess.Popen[bytes]", connection: Connection, pid: int) -
         process.wait()
 
 
-def _store(answer: Any, outs: List[np.ndarray], names: Sequence[str]) -> None:
+def _store_one(name: str, value: Any, view: np.ndarray, none_is_zero: bool) -> None:
     from ._host import HostError
 
+    if value is None and none_is_zero:
+        view[...] = 0
+        return
+    if not isinstance(value, (np.ndarray, np.generic)):
+        help = "the kernel must return its outputs" if value is None else "return a numpy array: np.asarray(value, dtype) makes one"
+        raise HostError("OPC0623", f"output '{name}' is a {type(value).__name__}, expected a numpy array of shape {view.shape}", help)
+    if value.dtype != view.dtype:
+        raise HostError("OPC0623", f"output '{name}' is {value.dtype}, expected {view.dtype}", f"return .astype(np.{view.dtype})")
+    if value.shape != view.shape:
+        raise HostError("OPC0623", f"output '{name}' has the shape {value.shape}, expected {view.shape}", "the op's shape rule and its kernel must agree")
+    view[...] = value
+
+
+def _store(answer: Any, outs: List[np.ndarray], names: Sequence[str], none_is_zero: bool) -> None:
+    """As kernels of the graph's own process are taken at their word (kernels/python/host/KernelCall.cpp)."""
+    from ._host import HostError
+
+    if isinstance(answer, dict):
+        answer = _by_names(answer, names, none_is_zero)
     values = list(answer) if isinstance(answer, (tuple, list)) else [answer]
+    if answer is None and (none_is_zero or not outs):
+        values = [None] * len(outs)
     if len(values) != len(outs):
-        raise HostError("OPC0623", f"the kernel has returned {len(values)} arrays, expected {len(outs)}")
+        found = "1 array" if len(values) == 1 else f"{len(values)} arrays"
+        help = "return one array for each output, in their order: " + (", ".join(names) or "none")
+        raise HostError("OPC0623", f"the kernel has returned {found}, expected {len(outs)}", help)
     for name, value, view in zip(names, values, outs):
-        value = np.asarray(value)
-        if value.dtype != view.dtype:
-            raise HostError("OPC0623", f"output '{name}' is {value.dtype}, expected {view.dtype}", f"return .astype(np.{view.dtype})")
-        if value.shape != view.shape:
-            raise HostError("OPC0623", f"output '{name}' has the shape {value.shape}, expected {view.shape}")
-        view[...] = value
+        _store_one(name, value, view, none_is_zero)
+
+
+def _by_names(answer: Dict[str, Any], names: Sequence[str], none_is_zero: bool) -> List[Any]:
+    """By the names of outputs, or for the gradient "dx" by that of the input "x"."""
+    from ._host import HostError
+
+    keys = [n if n in answer or not none_is_zero else n[1:] for n in names]
+    absent = next((n for n, k in zip(names, keys) if k not in answer), None)
+    if absent and not none_is_zero:
+        raise HostError("OPC0623", f"the kernel has returned a dict without '{absent}'", "return each output under its name")
+    used = len(set(keys) & set(answer))
+    if used != len(answer):
+        raise HostError(
+            "OPC0623",
+            f"the kernel has returned a dict of {len(answer)} arrays, and {used} of its names are outputs",
+            "the names are those of the outputs, and in a gradient rule those of the inputs",
+        )
+    return [answer.get(k) for k in keys]
+
+
+def _named(names: Sequence[str], count: int) -> List[str]:
+    """A name for each tensor: with one argument of several tensors it is theirs, too."""
+    if len(names) == count:
+        return list(names)
+    return [names[0]] * count if len(names) == 1 else [str(i) for i in range(count)]
+
+
+class _Worker:
+    """The calls of one kernel, in its process."""
+
+    def __init__(self, connection: Connection, files: Sequence[int]) -> None:
+        self.place, self.path, self.module, folders, self.forms, self.named, *memory = pickle.loads(connection.recv_bytes())
+        in_layout, in_bytes, out_layout, out_bytes = memory
+        from . import _host, _op
+
+        _host._folders.extend(folders)
+        self.inputs = _views(mmap.mmap(files[0], in_bytes), in_layout, False)
+        self.outputs = _views(mmap.mmap(files[1], out_bytes), out_layout, True)
+        self.kernel: Optional[_op.Kernel] = None
+
+    def _load(self) -> Any:
+        from . import _host
+
+        if self.kernel is None:
+            _host.load(self.path, self.module)
+            self.kernel = _host.kernel_in(self.path, *self.place)
+        return self.kernel
+
+    def call(self, position: Any) -> None:
+        """Runs the kernel once on what the memory has."""
+        kernel = self._load()
+        before = self._references()
+        self._run(kernel, position)
+        self._refuse_kept(before, kernel)
+
+    def _run(self, kernel: Any, position: Any) -> None:
+        arrays = list(self.inputs)
+        args = [_rebuilt(f, arrays) for f in self.forms]
+        kwargs = {k: _rebuilt(f, arrays) for k, f in self.named.items()}
+        if position is not None:
+            kwargs["position"] = position
+        if kernel.out:
+            kernel.out(*args, out=tuple(self.outputs) if len(self.outputs) != 1 else self.outputs[0], **kwargs)
+        else:
+            assert kernel.function
+            answer = kernel.function(*args, **kwargs)
+            _store(answer, self.outputs, _named(kernel.outputs, len(self.outputs)), kernel.none_is_zero)
+
+    def _references(self) -> List[int]:
+        return [sys.getrefcount(view) for view in [*self.inputs, *self.outputs]]
+
+    def _refuse_kept(self, before: List[int], kernel: Any) -> None:
+        from ._host import HostError
+
+        names: List[Tuple[str, str]] = []
+        for name, form in [*zip(kernel.positional, self.forms), *self.named.items()]:
+            names += [("input", name)] * (1 if form == "array" else form[1] if form[0] == "many" else 0)
+        names += [("output", name) for name in _named(kernel.outputs, len(self.outputs))]
+        for (what, name), old, now in zip(names, before, self._references()):
+            if now > old:
+                raise HostError(
+                    "OPC0624",
+                    f"the kernel has kept its {what} '{name}' or a view of it: the memory is used again",
+                    f"keep a copy: {name}.copy()",
+                )
 
 
 def main(connection_fd: int, files: Sequence[int]) -> None:
     """The process: waits for calls until the other end is closed."""
-    from . import _host, _op
+    from . import _host
 
     global _of
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the graph's process' affair
     connection = Connection(connection_fd)
-    place, path, module, folders, forms, named, in_layout, in_bytes, out_layout, out_bytes = pickle.loads(connection.recv_bytes())
-    _of = path
-    _host._folders.extend(folders)
-    inputs = _views(mmap.mmap(files[0], in_bytes), in_layout, False)
-    outputs = _views(mmap.mmap(files[1], out_bytes), out_layout, True)
-    kernel: Optional[_op.Kernel] = None
+    worker = _Worker(connection, files)
+    _of = worker.path
     while True:
         try:
             request = connection.recv_bytes()
         except EOFError:
             return
         try:
-            if kernel is None:
-                _host.load(path, module)
-                kernel = _host.kernel_in(path, *place)
-            arrays = list(inputs)
-            args = [_rebuilt(f, arrays) for f in forms]
-            kwargs = {
-k: _rebuilt(f, arrays) for k, f in named.items()}
-            if request != b"run":
-                kwargs["position"] = pickle.loads(request)
-            if kernel.out:
-                kernel.out(*args, out=tuple(outputs) if len(outputs) != 1 else outputs[0], **kwargs)
-            else:
-                assert kernel.function
-                answer = kernel.function(*args, **kwargs)
-                if kernel.none_is_zero:
-                    answer = [np.zeros_like(o) if a is None else a for a, o in zip(answer if isinstance(answer, (tuple, list)) else [answer], outputs)]
-                _store(answer, outputs, [f"{i}" for i in range(len(outputs))])
+            worker.call(None if request == b"run" else pickle.loads(request))
             connection.send_bytes(b"ok")
         except BaseException as error:
             connection.send_bytes(pickle.dumps(_host.explain(error)))
