@@ -187,6 +187,100 @@ class SquareLossProp(mx.operator.CustomOpProp):
         return Loss()
 
 
+class Product(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        aux[0][:] += 1
+        self.assign(out_data[0], req[0], in_data[0] * in_data[1])
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self.assign(in_grad[0], req[0], out_grad[0] * in_data[1])
+        self.assign(in_grad[1], req[1], out_grad[0] * in_data[0])
+
+
+@mx.operator.register("bound_product")
+class ProductProp(mx.operator.CustomOpProp):
+    def list_arguments(self):
+        return ["a", "b"]
+
+    def list_auxiliary_states(self):
+        return ["count"]
+
+    def infer_shape(self, in_shape):
+        return [in_shape[0]] * 2, [in_shape[0]], [(1,)]
+
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        return Product()
+
+
+class Bound(unittest.TestCase):
+    """Symbol.bind: the executor has the caller's own arrays."""
+
+    def setUp(self):
+        self.symbol = mx.sym.Custom(mx.sym.Variable("a"), name="p", op_type="bound_product")
+
+    def test_arrays_of_any_size_and_value_are_the_callers(self):
+        for values in ([1, 2, 3], [0], [0, 0], [5]):
+            a, b = mx.nd.array(values), mx.nd.array(np.arange(len(values)) + 2)
+            for args in ([a, b], {"a": a, "p_b": b}):
+                bound = self.symbol.bind(mx.cpu(), args)
+                a[:] = 4
+                np.testing.assert_array_equal(bound.forward()[0].asnumpy(), 4 * b.asnumpy())
+                a[:] = 7
+                np.testing.assert_array_equal(bound.forward()[0].asnumpy(), 7 * b.asnumpy())
+
+    def test_gradients_and_states_are_written_into_the_callers_arrays(self):
+        a, b, count = mx.nd.array([1, 2]), mx.nd.array([3, 4]), mx.nd.array([10])
+        da, db = mx.nd.ones((2,)), mx.nd.ones((2,))
+        bound = self.symbol.bind(mx.cpu(), [a, b], [da, db], ["add", "write"], [count])
+        for step in (1, 2):
+            bound.forward(is_train=True)
+            bound.backward([mx.nd.array([2, 5])])
+            np.testing.assert_array_equal(da.asnumpy(), 1 + step * np.array([2, 5]) * b.asnumpy())
+            np.testing.assert_array_equal(db.asnumpy(), np.array([2, 5]) * a.asnumpy())
+            self.assertEqual(count.asscalar(), 10 + step)
+        self.assertIs(bound.aux_dict["p_count"], count)
+        self.assertEqual([g is own for g, own in zip(bound.grad_arrays, (da, db))], [True, True])
+
+    def test_only_the_gradients_that_are_asked_for(self):
+        a, b, da = mx.nd.array([1, 2]), mx.nd.array([3, 4]), mx.nd.zeros((2,))
+        for how in ({"args_grad": {"a": da}}, {"args_grad": [da, None]}, {"args_grad": [da, mx.nd.zeros((2,))], "grad_req": {"a": "write"}}):
+            da[:] = 0
+            bound = self.symbol.bind(mx.cpu(), [a, b], **how)
+            bound.forward(is_train=True)
+            bound.backward()
+            self.assertEqual(list(bound.grad_dict), ["a"])
+            np.testing.assert_array_equal(da.asnumpy(), b.asnumpy())
+
+    def test_types_are_those_of_arrays_and_of_type_dict(self):
+        third = np.array([1 / 3, 2 / 3])
+        by_type = self.symbol.simple_bind(mx.cpu(), type_dict={"a": "float64"}, a=(2,))
+        by_type.forward(is_train=True, a=third, p_b=third)
+        given = self.symbol.bind(mx.cpu(), [mx.nd.array(third, dtype="float64")] * 2)
+        given.forward(is_train=True)
+        for bound in (by_type, given):
+            self.assertEqual(bound.outputs[0].dtype, np.float64)
+            np.testing.assert_array_equal(bound.outputs[0].asnumpy(), third * third)
+            bound.backward()
+            np.testing.assert_array_equal(bound.grad_dict["a"].asnumpy(), third)
+
+    def test_what_does_not_fit_says_so(self):
+        a, b = mx.nd.array([1, 2]), mx.nd.array([3, 4])
+        for args, more, part in (
+            ([a], {}, "1 arrays in args, expected 2: a, p_b"),
+            ({"a": a}, {}, "p_b is missing in args"),
+            ({"a": a, "p_b": np.ones(2)}, {}, "p_b in args is a ndarray"),
+            ([a, mx.nd.array([1])], {}, "infer_shape wants b of shape (2,), found (1,)"),
+            ([a, b], {"args_grad": [a]}, "1 arrays in args_grad, expected 2"),
+            ([a, b], {"args_grad": {"a": mx.nd.zeros((3,))}}, "a in args_grad has shape (3,)"),
+            ([a, b], {"grad_req": "ad"}, "grad_req of a is 'write', 'add' or 'null', not 'ad'"),
+            ([a, b], {"grad_req": ["write"]}, "1 words, expected 2"),
+            ([a, b], {"aux_states": [mx.nd.zeros((2,))]}, "p_count has shape (2,), the expression wants (1,)"),
+        ):
+            with self.assertRaises((mx.MXNetError, opc.Error)) as raised:
+                self.symbol.bind(mx.cpu(), args, **more)
+            self.assertIn(part, str(raised.exception))
+
+
 class Rules(unittest.TestCase):
     def test_settings_are_texts_and_hidden_ones_stay_away(self):
         mx.nd.Custom(mx.nd.ones((2,)), mx.nd.zeros((1,)), factor=3, mode="fast", __layout__="x", op_type="counting")

@@ -73,6 +73,16 @@ class CustomOpProp:
         return CustomOp()
 
 
+def numpy_type(op: str, kind: Any) -> np.dtype:
+    """As Props and kernels see it: numpy's. What numpy has not (bf16, i4) is refused by name."""
+    found = getattr(kind, "numpy", kind)
+    if found is None or isinstance(kind, str) and not isinstance(kind, opc.DType):
+        found = opc.dtype(kind).numpy
+    if found is None:
+        raise MXNetError(f"{op}: an input is {kind!s}, which numpy has not: cast it to float32 or int8 before the operator, and back behind it")
+    return np.dtype(found)
+
+
 class Use:
     """One use of an operator: its Prop with settings, what it inferred, and its CustomOp."""
 
@@ -99,7 +109,12 @@ class Use:
         for argument, is_, wants in zip(self.arguments, shapes, inferred[0]):
             if list(is_) != list(wants):
                 raise MXNetError(f"{self.name}: infer_shape wants {argument} of shape {tuple(wants)}, found {tuple(is_)}")
-        kinds = self._lists(self.prop.infer_type([np.dtype(t).type for t in types]), "infer_type")[1]
+        types = [numpy_type(self.name, t) for t in types]
+        answer = self._lists(self.prop.infer_type([t.type for t in types]), "infer_type")
+        for argument, kind, wanted in zip(self.arguments, types, answer[0]):
+            if kind != np.dtype(wanted):
+                raise MXNetError(f"{self.name}: infer_type wants {argument} of type {np.dtype(wanted).name}, found {kind.name}")
+        kinds = answer[1]
         return [opc.Spec(tuple(int(d) for d in s), np.dtype(t)) for s, t in zip(inferred[1], kinds)]
 
     def _lists(self, answer: Any, rule: str) -> Tuple[Any, ...]:
@@ -157,8 +172,7 @@ def _kernels(name: str, prop_type: type) -> Tuple[Callable[..., Any], Callable[.
             return grads
 
     def infer(data: Any, aux: Any, *, settings: Any) -> List[opc.Spec]:
-        kinds = [np.dtype(getattr(d.dtype, "numpy", d.dtype)) for d in data or ()]
-        return Use(name, prop_type, settings).infer([list(d.shape) for d in data or ()], kinds)
+        return Use(name, prop_type, settings).infer([list(d.shape) for d in data or ()], [d.dtype for d in data or ()])
 
     return forward, backward, infer
 

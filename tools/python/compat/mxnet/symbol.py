@@ -14,6 +14,21 @@ from .ndarray import NDArray
 
 _counts: Dict[str, Iterator[int]] = {}
 Shapes = Mapping[str, Sequence[int]]
+Arrays = Union[Mapping[str, NDArray], Sequence[NDArray]]
+Requests = Union[str, Mapping[str, str], Sequence[str]]  # what becomes of gradients, by name or in the arguments' order
+
+
+def _by_name(what: str, arrays: Any, names: Sequence[str]) -> Dict[str, NDArray]:
+    """Those of the names, of a dict or of a list in their order; None stands for no array."""
+    if not isinstance(arrays, Mapping):
+        if len(arrays) != len(names):
+            raise MXNetError(f"bind: {len(arrays)} arrays in {what}, expected {len(names)}: {', '.join(names)}")
+        arrays = dict(zip(names, arrays))
+    chosen = {n: arrays[n] for n in names if arrays.get(n) is not None}
+    for name, array in chosen.items():
+        if not isinstance(array, NDArray):
+            raise MXNetError(f"bind: {name} in {what} is a {type(array).__name__}: give an NDArray, mx.nd.array(...)")
+    return chosen
 
 
 def _free_name(kind: str) -> str:
@@ -52,9 +67,12 @@ class Symbol:
 
     def graph(self, name: str = "symbol", is_train: bool = False, **shapes: Sequence[int]) -> opc.Graph:
         """The opc.Graph for these shapes of variables: arguments are inputs of it, auxiliary states variables, and this its output "output"."""
+        return self._graph(name, is_train, shapes, {})
+
+    def _graph(self, name: str, is_train: bool, shapes: Shapes, types: Mapping[str, Any]) -> opc.Graph:
         graph = opc.Graph(name)
         with graph:
-            graph.output("output", Binding(graph, shapes, is_train).tensor(self))
+            graph.output("output", Binding(graph, shapes, is_train, types).tensor(self))
         missing = [n for n in self.list_arguments() if n not in graph.inputs]
         if missing:
             raise MXNetError(f"the shape of {', '.join(missing)} is not known: give it, {missing[0]}=(2, 3)")
@@ -67,18 +85,22 @@ class Symbol:
         states = [graph.variables[n].shape for n in self.list_auxiliary_states()]
         return arguments, [graph.outputs["output"].shape], states
 
-    def simple_bind(self, ctx: Any = None, grad_req: Union[str, Mapping[str, str]] = "write", **shapes: Sequence[int]) -> "Executor":
-        """With arrays of zeros for every argument."""
-        return Executor(self, None, grad_req, shapes)
+    def simple_bind(self, ctx: Any = None, grad_req: Requests = "write", type_dict: Optional[Mapping[str, Any]] = None, **shapes: Sequence[int]) -> "Executor":
+        """With arrays of zeros for every argument. type_dict: element types by name; the others are the variable's, or float32."""
+        return Executor(self, {}, grad_req, shapes, type_dict or {})
 
-    def bind(self, ctx: Any, args: Union[Mapping[str, NDArray], Sequence[NDArray]], args_grad: Any = None, grad_req: Any = "write", aux_states: Any = None) -> "Executor":
-        """With these arrays."""
-        given = dict(args) if isinstance(args, Mapping) else dict(zip(self.list_arguments(), args))
-        made = Executor(self, given, grad_req if args_grad is not None or grad_req == "null" else "write", {n: a.shape for n, a in given.items()})
-        states = aux_states if isinstance(aux_states, Mapping) else dict(zip(self.list_auxiliary_states(), aux_states or ()))
-        made.aux_dict.update(states)
+    def bind(self, ctx: Any, args: Arrays, args_grad: Optional[Arrays] = None, grad_req: Requests = "write", aux_states: Optional[Arrays] = None) -> "Executor":
+        """With these arrays: every run reads them, and `backward` and states write into them."""
+        names = self.list_arguments()
+        given = _by_name("args", args, names)
+        missing = [n for n in names if n not in given]
+        if missing:
+            raise MXNetError(f"bind: {', '.join(missing)} is missing in args; the arguments are {names}")
+        states = _by_name("aux_states", aux_states or {}, self.list_auxiliary_states())
+        known = {**given, **states}
+        made = Executor(self, known, grad_req, {n: a.shape for n, a in given.items()}, {n: a.dtype for n, a in known.items()})
         if args_grad is not None:
-            made.grad_dict = dict(args_grad) if isinstance(args_grad, Mapping) else dict(zip(self.list_arguments(), args_grad))
+            made._take_gradients(_by_name("args_grad", args_grad, names))
         return made
 
     def _binary(rule: Callable[[Any, Any], Any]) -> Callable[["Symbol", Any], "Symbol"]:  # type: ignore[misc] # noqa: N805
@@ -101,8 +123,8 @@ class Symbol:
 class Binding:
     """An expression on its way into a graph."""
 
-    def __init__(self, graph: opc.Graph, shapes: Shapes, is_train: bool) -> None:
-        self.graph, self.shapes, self.is_train = graph, dict(shapes), is_train
+    def __init__(self, graph: opc.Graph, shapes: Shapes, is_train: bool, types: Mapping[str, Any]) -> None:
+        self.graph, self.shapes, self.is_train, self.types = graph, dict(shapes), is_train, dict(types)
         self._made: Dict[Any, Any] = {}
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
@@ -115,17 +137,18 @@ class Binding:
         return self.once(key, lambda: symbol._place(self))
 
 
-def Variable(name: str, shape: Optional[Sequence[int]] = None, dtype: Any = "float32", **kwargs: Any) -> Symbol:  # noqa: N802
-    """An argument."""
+def Variable(name: str, shape: Optional[Sequence[int]] = None, dtype: Any = None, **kwargs: Any) -> Symbol:  # noqa: N802
+    """An argument; float32 unless its type is given here or where it is bound, or the operator that reads it wants another."""
 
     def place(b: Binding) -> opc.Tensor:
         chosen = b.shapes.get(name, shape)
         if chosen is None:
             raise MXNetError(f"the shape of {name} is not known: give it, {name}=(2, 3)")
-        return b.graph.input(name, tuple(chosen), dtype)
+        kind = b.types.get(name, dtype)
+        return b.graph.input(name, tuple(chosen), "float32" if kind is None else kind)
 
     made = Symbol(name, [], place, "argument")
-    made.shape = shape  # type: ignore[attr-defined]
+    made.shape, made.dtype = shape, dtype  # type: ignore[attr-defined]
     return made
 
 
@@ -133,7 +156,7 @@ var = Variable
 
 
 def _state(name: str) -> Symbol:
-    return Symbol(name, [], lambda b: b.graph.variable(name, tuple(b.shapes[name]), init=0, trainable=False), "aux")
+    return Symbol(name, [], lambda b: b.graph.variable(name, tuple(b.shapes[name]), b.types.get(name, "float32"), init=0, trainable=False), "aux")
 
 
 def Custom(*args: Any, op_type: str, name: Optional[str] = None, **kwargs: Any) -> Any:  # noqa: N802
@@ -161,34 +184,62 @@ def Custom(*args: Any, op_type: str, name: Optional[str] = None, **kwargs: Any) 
 
 
 def _know_shapes(b: Binding, use: operator.Use, data: List[Symbol], aux: List[Symbol]) -> None:
-    """`infer_shape` of the Prop also says the shapes of arguments that nobody gave, and of the auxiliary states."""
-    known = []
+    """`infer_shape` and `infer_type` of the Prop also say those of arguments that nobody gave, and of the auxiliary states."""
+    shapes: List[List[int]] = []
+    types: List[Any] = []
     for s in data:
-        shape = b.shapes.get(s.name, getattr(s, "shape", None)) if s.kind == "argument" else b.tensor(s).shape
-        known.append(list(shape or ()))
-    answer = use._lists(use.prop.infer_shape(known), "infer_shape")
-    for symbols, shapes in ((data, answer[0]), (aux, answer[2] if len(answer) == 3 else ())):
-        for s, shape in zip(symbols, shapes):
-            if s.kind != "op" and len(shape):
-                b.shapes.setdefault(s.name, tuple(shape))
+        tensor = None if s.kind == "argument" else b.tensor(s)
+        shape = b.shapes.get(s.name, getattr(s, "shape", None)) if tensor is None else tensor.shape
+        kind = b.types.get(s.name, getattr(s, "dtype", None)) if tensor is None else operator.numpy_type(use.name, tensor.dtype)
+        shapes.append(list(shape or ()))
+        types.append(None if kind is None else np.dtype(kind).type)
+    first = next((t for t in types if t is not None), np.float32)  # of those that nobody says
+    types = [first if t is None else t for t in types]
+    for rule, answer, known in (("infer_shape", use.prop.infer_shape(shapes), b.shapes), ("infer_type", use.prop.infer_type(types), b.types)):
+        lists = use._lists(answer, rule)
+        for symbols, found in ((data, lists[0]), (aux, lists[2] if len(lists) == 3 else ())):
+            for s, value in zip(symbols, found):
+                own = getattr(s, "shape" if known is b.shapes else "dtype", None)
+                if s.kind != "op" and own is None and (known is b.types or len(value)):
+                    known.setdefault(s.name, value)
 
 
 class Executor:
     """A bound expression: forward, backward, and the arrays by name."""
 
-    def __init__(self, symbol: Symbol, arrays: Optional[Mapping[str, NDArray]], grad_req: Union[str, Mapping[str, str]], shapes: Shapes) -> None:
-        self._symbol, self._shapes = symbol, dict(shapes)
+    def __init__(self, symbol: Symbol, arrays: Mapping[str, NDArray], grad_req: Requests, shapes: Shapes, types: Mapping[str, Any]) -> None:
+        self._symbol, self._shapes, self._types = symbol, dict(shapes), dict(types)
         graph = self._graphs(False)
-        self.arg_dict = {n: (arrays or {}).get(n) or NDArray(np.zeros(t.shape, t.dtype.numpy)) for n, t in graph.inputs.items()}
-        self.aux_dict = {n: NDArray(np.zeros(t.shape, t.dtype.numpy)) for n, t in graph.variables.items()}
-        req = {n: grad_req if isinstance(grad_req, str) else grad_req.get(n, "null") for n in self.arg_dict}
-        self._req = {n: r for n, r in req.items() if r != "null"}
+
+        def array(name: str, tensor: Any) -> NDArray:
+            found = arrays.get(name)
+            if found is None:
+                return NDArray(np.zeros(tensor.shape, tensor.dtype.numpy))
+            if found.shape != tuple(tensor.shape):
+                raise MXNetError(f"bind: {name} has shape {found.shape}, the expression wants {tuple(tensor.shape)}")
+            return found
+
+        self.arg_dict = {n: array(n, graph.inputs[n]) for n in symbol.list_arguments()}
+        self.aux_dict = {n: array(n, graph.variables[n]) for n in symbol.list_auxiliary_states()}
+        self._req = {n: r for n, r in _requests(grad_req, list(self.arg_dict)).items() if r != "null"}
         self.grad_dict = {n: NDArray(np.zeros_like(self.arg_dict[n]._value)) for n in self._req}
         self._sessions: Dict[Any, opc.Session] = {}
         self.outputs: List[NDArray] = []
 
+    arg_arrays = property(lambda self: list(self.arg_dict.values()))
+    grad_arrays = property(lambda self: [self.grad_dict.get(n) for n in self.arg_dict])
+    aux_arrays = property(lambda self: list(self.aux_dict.values()))
+
+    def _take_gradients(self, arrays: Mapping[str, NDArray]) -> None:
+        """Gradients go into these; the arguments that have none here want no gradient."""
+        for name, array in arrays.items():
+            if array.shape != self.arg_dict[name].shape:
+                raise MXNetError(f"bind: {name} in args_grad has shape {array.shape}, the argument {self.arg_dict[name].shape}")
+        self._req = {n: r for n, r in self._req.items() if n in arrays}
+        self.grad_dict = {n: arrays[n] for n in self._req}
+
     def _graphs(self, is_train: bool) -> opc.Graph:
-        return self._symbol.graph("bound", is_train, **self._shapes)
+        return self._symbol._graph("bound", is_train, self._shapes, self._types)
 
     def _run(self, what: str, make: Callable[[], opc.Graph], extra: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
         key = (what, os.getpid())  # a session's threads do not come through fork()
@@ -215,9 +266,30 @@ class Executor:
         """Fills `grad_dict`; one step of a graph with the forward ops and their gradients."""
         head = out_grads[0] if isinstance(out_grads, (list, tuple)) else out_grads
         dy = np.ones_like(self.outputs[0]._value) if head is None else head._value
-        states = {n: NDArray(a._value) for n, a in self.aux_dict.items()}
-        got = self._run("backward", lambda: self._graphs(True).grad("output", list(self._req), dy_inputs=True), {"output.dy": dy})
-        self.aux_dict.update(states)  # the step of `forward` has counted
+        wanted = [n for n in self._req if self.arg_dict[n]._value.dtype.kind == "f"]
+        got: Dict[str, np.ndarray] = {}
+        if wanted:
+            states = {n: a._value for n, a in self.aux_dict.items()}
+            got = self._run("backward", lambda: self._graphs(True).grad("output", wanted, dy_inputs=True), {"output.dy": dy})
+            for name, before in states.items():  # the step of `forward` has counted
+                self.aux_dict[name]._value = before
         for name, req in self._req.items():
-            value = got[f"{name}.grad"]
-            self.grad_dict[name]._value = self.grad_dict[name]._value + value if req == "add" else value
+            array = self.grad_dict[name]
+            value = got.get(f"{name}.grad", np.zeros_like(array._value))
+            array._value = (array._value + value if req == "add" else value).astype(array.dtype, copy=False)
+
+
+def _requests(grad_req: Requests, names: Sequence[str]) -> Dict[str, str]:
+    """What becomes of each argument's gradient: one word for all, words in their order, or by name."""
+    if isinstance(grad_req, str):
+        found = dict.fromkeys(names, grad_req)
+    elif isinstance(grad_req, Mapping):
+        found = {n: grad_req.get(n, "null") for n in names}
+    elif len(grad_req) == len(names):
+        found = dict(zip(names, grad_req))
+    else:
+        raise MXNetError(f"grad_req: {len(grad_req)} words, expected {len(names)}: {', '.join(names)}")
+    for name, req in found.items():
+        if req not in ("null", "write", "add"):
+            raise MXNetError(f"grad_req of {name} is 'write', 'add' or 'null', not {req!r}")
+    return found
