@@ -122,6 +122,76 @@ class Ends(unittest.TestCase):
             self.assertTrue(errors.rstrip().endswith("KeyboardInterrupt"), errors)
 
 
+STARTED = '''
+import threading
+import numpy as np
+import opc
+
+found = []
+threading.excepthook = lambda given: found.append(given.exc_value)
+
+
+def started(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+@opc.op("starts::plain", like="x")
+def plain(x):
+    return x + np.float32(1)
+
+
+@opc.op("starts::twice", like="x")
+def twice(x):
+    y = np.empty_like(x)
+    started(lambda: np.multiply(x, np.float32(2), out=y))
+    return y
+
+
+go = threading.Event()
+
+
+def later():
+    go.wait()
+    found.append(other.run(x=np.ones(2, "f"))["y"].tolist())
+
+
+@opc.op("starts::others", like="x")
+def others(x):
+    threading.Thread(target=later).start()
+    started(lambda: other.run(x=np.ones(2, "f")))
+    started(lambda: started(lambda: graph(plain)))
+    return x * np.float32(3)
+
+
+def graph(op):
+    g = opc.Graph()
+    g.output("y", op(g.input("x", (2,))))
+    return g.compile()
+
+
+other = graph(plain)
+assert graph(twice).run(x=np.ones(2, "f"))["y"].tolist() == [2, 2]
+assert graph(others).run(x=np.ones(2, "f"))["y"].tolist() == [3, 3]
+assert [(e.code, "kernel of op 'starts::others'" in str(e)) for e in found] == [("OPC0625", True)] * 2, found
+found.clear()
+go.set()
+for thread in threading.enumerate():
+    if thread is not threading.current_thread():
+        thread.join()
+assert found == [[2, 2]], found
+'''
+
+
+class Started(unittest.TestCase):
+    def test_threads_of_a_kernel_are_refused_while_it_runs(self):
+        """A kernel that waits for such a thread waited for ever."""
+        env = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(os.path.abspath(opc.__file__)))}
+        done = subprocess.run([sys.executable, "-c", STARTED], env=env, capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+
 MILLION = 1 << 20
 
 

@@ -54,6 +54,42 @@ def job(x: tp.Numpy.Placeholder((2,))) -> tp.Numpy:
 def use(k):
     return np.array_equal(job(np.array([-k - 1, k], 'f')), [0, k])
 """
+STARTED = """
+import threading
+import numpy as np
+import mxnet as mx
+import paddle
+from paddle.autograd import PyLayer
+raised = []
+threading.excepthook = lambda given: raised.append(str(given.exc_value))
+def started(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+class Op(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        x, y = in_data[0], out_data[0]
+        started(lambda: self.assign(y, req[0], x * 2))
+        started(lambda: started(lambda: self.assign(y, 'add', mx.nd.exp(x))))
+        started(lambda: mx.nd.Custom(x, op_type='threads'))
+@mx.operator.register('threads')
+class Prop(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        return Op()
+class layer(PyLayer):
+    @staticmethod
+    def forward(ctx, x):
+        made = []
+        started(lambda: made.append(paddle.tanh(x) * 2))
+        return made[0]
+v = np.array([0.5, -1], 'f')
+assert np.allclose(mx.nd.Custom(mx.nd.array(v), op_type='threads').asnumpy(), 2 * v + np.exp(v), rtol=1e-6)
+assert np.allclose(layer.apply(paddle.to_tensor(v)).numpy(), 2 * np.tanh(v), rtol=1e-6)
+assert len(raised) == 1 and "mxnet::threads: an operator's own code cannot call Custom" in raised[0], raised
+started(lambda: raised.append(mx.nd.exp(mx.nd.array(v)).asnumpy()))
+assert np.allclose(raised[1], np.exp(v), rtol=1e-6)
+print("done")
+"""
 FORKS = """
 import os
 assert use(3)
@@ -94,6 +130,9 @@ class Processes(StyleTest):
 
     def test_py_func(self):
         self.both(PY_FUNC)
+
+    def test_threads_that_an_operator_starts_are_inside_of_it(self):
+        self.assertEqual(self.program(STARTED), "done\n")
 
     def test_oneflow_directory(self):
         os.mkdir(os.path.join(self.folder, "user_relu"))

@@ -154,10 +154,26 @@ PyObject *pyBeforeFork(PyObject *, PyObject *) { return beforeFork(), Py_NewRef(
 PyObject *pyAfterForkInParent(PyObject *, PyObject *) { return afterForkInParent(), Py_NewRef(Py_None); }
 PyObject *pyAfterForkInChild(PyObject *, PyObject *) { return afterForkInChild(), Py_NewRef(Py_None); }
 PyObject *pyClose(PyObject *, PyObject *) { return closePython(), Py_NewRef(Py_None); }
+/// (op, turn), or None outside of kernels.
+PyObject *pyRunningKernel(PyObject *, PyObject *) {
+  const RunningKernel call = runningKernel();
+  if (call.op.empty()) return Py_NewRef(Py_None);
+  return Py_BuildValue("s#k", call.op.data(), static_cast<Py_ssize_t>(call.op.size()),
+                       static_cast<unsigned long>(call.turn));
+}
+PyObject *pyStartedInKernel(PyObject *, PyObject *args) {
+  const char *op = nullptr;
+  unsigned long turn = 0;
+  if (!PyArg_ParseTuple(args, "sk", &op, &turn)) return nullptr;
+  startedInKernel({op, static_cast<uint32_t>(turn)});
+  return Py_NewRef(Py_None);
+}
 PyMethodDef kHooks[] = {{"before_fork", pyBeforeFork, METH_NOARGS, nullptr},
                         {"after_fork_in_parent", pyAfterForkInParent, METH_NOARGS, nullptr},
                         {"after_fork_in_child", pyAfterForkInChild, METH_NOARGS, nullptr},
                         {"close", pyClose, METH_NOARGS, nullptr},
+                        {"running_kernel", pyRunningKernel, METH_NOARGS, nullptr},
+                        {"started_in_kernel", pyStartedInKernel, METH_VARARGS, nullptr},
                         {nullptr, nullptr, 0, nullptr}};
 
 /// opc._host.start(folders, hooks)

@@ -37,8 +37,17 @@ struct Queue {
 Queue queue;
 
 thread_local const std::string *insideOp = nullptr; // the op whose kernel this thread is in
+thread_local RunningKernel startedBy;               // the kernel call that has started this thread, if one has
+thread_local bool wasStarted = false;               // startedBy counts
 thread_local bool wasLeft = false;                  // this thread has the turn and the GIL of the task before
 thread_local bool forking = false;                  // beforeFork() has taken the turn
+
+/// The op in whose kernel this thread is, or whose kernel has started it and still runs: it may wait for this thread.
+const std::string *kernelOfThread() {
+  if (insideOp || !wasStarted) [[likely]]
+    return insideOp;
+  return queue.serving.load() == startedBy.turn ? &startedBy.op : nullptr;
+}
 
 bool isFinalizing() {
 #if PY_VERSION_HEX >= 0x030D0000
@@ -81,8 +90,8 @@ Status refused(const std::string &op) {
 } // namespace
 
 PythonTurn::PythonTurn(const std::string &op) {
-  if (insideOp) [[unlikely]] {
-    status_ = refused(*insideOp);
+  if (const std::string *within = kernelOfThread()) [[unlikely]] {
+    status_ = refused(*within);
     return;
   }
   if (std::exchange(wasLeft, false)) {
@@ -126,10 +135,22 @@ GilForRelease::~GilForRelease() {
   if (has_) PyGILState_Release(state_);
 }
 
-Status refuseInsideKernel() { return insideOp ? refused(*insideOp) : Status::ok(); }
+Status refuseInsideKernel() {
+  const std::string *within = kernelOfThread();
+  return within ? refused(*within) : Status::ok();
+}
+
+RunningKernel runningKernel() {
+  const std::string *within = kernelOfThread();
+  return within ? RunningKernel{*within, queue.serving.load()} : RunningKernel{};
+}
+void startedInKernel(const RunningKernel &call) {
+  startedBy = call;
+  wasStarted = true;
+}
 
 void beforeFork() {
-  if (insideOp || forking) return; // a kernel that forks has the turn already
+  if (kernelOfThread() || forking) return; // a kernel that forks has the turn already
   PyThreadState *saved = PyEval_SaveThread();
   queue.enter();
   PyEval_RestoreThread(saved);
@@ -143,11 +164,12 @@ void afterForkInChild() {
   forking = false;
   // The waiting threads are gone, and what they had drawn with them.
   new (&queue) Queue;
+  wasStarted = false;
   if (insideOp) queue.enter();
 }
 
 void closePython() {
-  if (insideOp || queue.closed) return;
+  if (kernelOfThread() || queue.closed) return;
   PyThreadState *saved = PyEval_SaveThread();
   queue.enter();
   queue.closed = true;

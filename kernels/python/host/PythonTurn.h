@@ -10,6 +10,7 @@
 
 #include "opc/Status.h"
 
+#include <cstdint>
 #include <string>
 
 namespace opc::python {
@@ -47,8 +48,17 @@ private:
   bool has_ = false;
 };
 
-/// OPC0625 when this thread is inside a Python kernel.
+/// OPC0625 when this thread is inside a Python kernel, or was started by one that still runs.
 Status refuseInsideKernel();
+
+/// A call of a kernel: its op, empty outside of kernels, and its turn.
+struct RunningKernel {
+  std::string op;
+  uint32_t turn = 0;
+};
+/// That of this thread, which threads that it starts are told: they are inside while the call runs.
+RunningKernel runningKernel();
+void startedInKernel(const RunningKernel &call);
 
 /// Around fork(), with the GIL held: waits until no kernel runs and lets none begin; goes on in the parent; begins
 /// afresh in the child, where no other thread is left.

@@ -1,6 +1,7 @@
 """What the part in C++ asks of Python: kernels by name, shapes, errors in words. Nothing here is on the way of a call."""
 # SPDX-License-Identifier: Apache-2.0
 import atexit
+import functools
 import hashlib
 import os
 import sys
@@ -8,7 +9,7 @@ import traceback
 from types import ModuleType
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-from . import _op, _op_names, _sources
+from . import _op, _op_names, _sources, _threads
 from ._errors import Error
 from ._graph import Spec as Spec  # asked for by name
 
@@ -50,6 +51,12 @@ def start(folders: Sequence[str], hooks: Dict[str, Any]) -> None:
         after_in_child=hooks["after_fork_in_child"],
     )
     atexit.register(hooks["close"])
+
+    def capture() -> Any:
+        call = hooks["running_kernel"]()
+        return call and functools.partial(hooks["started_in_kernel"], *call)
+
+    _threads.follow(capture)
 
 
 def _kernel(place: Place) -> _op.Kernel:

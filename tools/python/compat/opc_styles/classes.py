@@ -3,11 +3,11 @@
 import os
 import threading
 import warnings
-from typing import Any, Callable, List, Sequence
+from typing import Any, Callable, List, Optional, Sequence
 
 import numpy as np
 
-from opc import _op, ops
+from opc import _op, _threads, ops
 from opc._schema import Argument, Attribute, Signature, check_name
 
 EAGER = "eager"  #: the attribute `instance` of ops that run at once; their object is that of the call
@@ -15,19 +15,48 @@ trace: List[str] = []  #: ops whose kernels sessions have called, in their order
 _inside = threading.local()
 
 
+class _Call:
+    """The outermost code of a user's that a thread runs; `depth` is 0 when that has ended."""
+
+    depth = 0
+
+
+_NONE = _Call()
+
+
+def _own() -> _Call:
+    return getattr(_inside, "call", _NONE)
+
+
+def _starter() -> _Call:
+    """What has started this thread."""
+    return getattr(_inside, "starter", _NONE)
+
+
 def inside_kernel() -> bool:
-    """Whether this thread is in a kernel: what is computed there is numpy's, for a kernel cannot run a graph."""
-    return getattr(_inside, "depth", 0) > 0
+    """Whether this thread is in a kernel: what is computed there is numpy's, for a kernel cannot run a graph. So is a thread
+    that a kernel has started, while that kernel runs."""
+    return _own().depth > 0 or _starter().depth > 0
+
+
+def _capture() -> Optional[Callable[[], None]]:
+    call = _own() if _own().depth else _starter()
+    return (lambda: setattr(_inside, "starter", call)) if call.depth else None
+
+
+_threads.follow(_capture)
 
 
 class probing:
     """While a user's code runs that must not run graphs."""
 
     def __enter__(self) -> None:
-        _inside.depth = getattr(_inside, "depth", 0) + 1
+        if not _own().depth:
+            _inside.call = _Call()
+        _inside.call.depth += 1
 
     def __exit__(self, *unused: object) -> None:
-        _inside.depth -= 1
+        _inside.call.depth -= 1
 
 
 class kernel_of(probing):
