@@ -334,6 +334,21 @@ class Rules(unittest.TestCase):
         np.testing.assert_array_equal(bound.outputs[0].asnumpy(), [3, 5])
         np.testing.assert_array_equal(bound.grad_dict["data"].asnumpy(), [2, 4])
 
+    def test_arrays_without_dimensions(self):
+        @mx.operator.register("halved")
+        class Halved(mx.operator.CustomOpProp):
+            def create_operator(self, ctx, in_shapes, in_dtypes):
+                class Op(mx.operator.CustomOp):
+                    def forward(self, is_train, req, in_data, out_data, aux):
+                        self.assign(out_data[0], req[0], in_data[0] * 0.25)
+                        self.assign(out_data[0], "add", in_data[0][:] / 4)
+
+                return Op()
+
+        for kind in ("float16", "float32", "float64"):
+            y = mx.nd.Custom(mx.nd.array(3, dtype=kind), op_type="halved")
+            self.assertEqual((y.shape, y.dtype, y.asscalar()), ((), np.dtype(kind).type, 1.5))
+
     def test_what_is_wrong_says_so(self):
         class Wrong(mx.operator.CustomOpProp):
             def infer_shape(self, in_shape):

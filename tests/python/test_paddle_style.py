@@ -221,6 +221,53 @@ class Rules(unittest.TestCase):
         expected = np.concatenate([2 * np.sin(v[:, :2]) * np.cos(v[:, :2]), 2 * np.exp(v[:, 2:]) ** 2], 1) / 12
         np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-9)
 
+    def test_tensors_without_dimensions_keep_their_type(self):
+        class loss(PyLayer):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return paddle.mean(x * x) * 0.5
+
+            @staticmethod
+            def backward(ctx, dy):
+                (x,) = ctx.saved_tensor()
+                return dy * x / 3
+
+        class line(PyLayer):
+            @staticmethod
+            def forward(ctx, x):
+                return paddle.sigmoid(x * 2 + 1) - paddle.nn.functional.relu(2 - x) ** 2
+
+            @staticmethod
+            def backward(ctx, dy):
+                return dy * (1 - paddle.square(dy)) + 1 / dy
+
+        for kind in ("float16", "float32", "float64"):
+            x = paddle.to_tensor(np.array([1, 2, 4], kind), stop_gradient=False)
+            y = loss.apply(x)
+            y.backward()
+            self.assertEqual((y.dtype, y.shape, x.grad.dtype), (kind, [], kind))
+            np.testing.assert_allclose(y.item(), 3.5)
+            np.testing.assert_allclose(x.grad.numpy(), np.array([1, 2, 4]) / 3, rtol=1e-3 if kind == "float16" else 1e-6)
+            v = np.array(0.5, kind)
+            x = paddle.to_tensor(v, stop_gradient=False)
+            y = line.apply(x)
+            y.backward(paddle.to_tensor(np.array(2, kind)))
+            self.assertEqual((y.dtype, y.shape, x.grad.dtype), (kind, [], kind))
+            np.testing.assert_allclose(y.item(), 1 / (1 + np.exp(-2.0)) - 2.25, rtol=2e-3 if kind == "float16" else 1e-6)
+            self.assertEqual(x.grad.item(), 2 * (1 - 4) + 0.5)
+        g = opc.Graph()
+        g.output("y", loss.apply(g.input("x", (3,))))
+        self.assertEqual(g.outputs["y"].dtype, "f32")
+
+    def test_the_documents_tanh_without_dimensions(self):
+        scope = {}
+        exec(CUS_TANH, scope)
+        x = paddle.to_tensor(0.5, stop_gradient=False)
+        scope["cus_tanh"].apply(x).backward()
+        self.assertEqual(x.grad.dtype, "float32")
+        np.testing.assert_allclose(x.grad.item(), 1 - np.tanh(0.5) ** 2, rtol=1e-6)
+
     def test_what_is_wrong_says_so(self):
         class Few(PyLayer):
             @staticmethod

@@ -96,14 +96,18 @@ class NDArray(eager.Array):
     def __getitem__(self, index: Any) -> "NDArray":
         if autograd.is_recording() and self._on_tape() and not classes.inside_kernel():
             return _apply("[]", lambda t: t[0][index], None, [self], repr(index))
-        return NDArray(self._value[index])
+        return NDArray(self._value[self._place(index)])
+
+    def _place(self, index: Any) -> Any:
+        """`[:]` is all of an array without dimensions, too."""
+        return ... if self._value.ndim == 0 and isinstance(index, slice) and index == slice(None) else index
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if autograd.is_recording() and self._on_tape():
             raise opc.UnsupportedError("assigning to an array that is recorded: compute a new one")
         if not self._value.flags.writeable and self._value.base is None:
             raise ValueError("the inputs of an operator are read-only: assign to its outputs")
-        self._value[index] = value._value if isinstance(value, NDArray) else value
+        self._value[self._place(index)] = value._value if isinstance(value, NDArray) else value
 
     def __len__(self) -> int:
         return len(self._value)

@@ -102,7 +102,8 @@ def apply(make: Callable[[np.ndarray], Array], function: str, build: Callable[..
     """A built-in op on arrays. In a kernel it is numpy's and leaves no trace: there `build` is called with numpy arrays."""
     values = [a._value for a in arrays]
     if classes.inside_kernel():
-        return [make(np.asarray(v)) for v in build(values)]
+        made = [np.asarray(v) for v in build(values)]
+        return [make(v) for v in (made if function == "cast" else _of_their_type(made, values))]
     key = (function, settings)
     outputs = [make(v) for v in run(key, build, values)]
     if record and any(a._on_tape() for a in arrays):
@@ -114,6 +115,14 @@ def apply(make: Callable[[np.ndarray], Array], function: str, build: Callable[..
 
         Node(arrays, outputs, back)
     return outputs
+
+
+def _of_their_type(made: Sequence[np.ndarray], values: Sequence[np.ndarray]) -> List[np.ndarray]:
+    """Floats give floats of their type, as ops do. With a number numpy makes f64 of an array without dimensions."""
+    if not values or any(v.dtype.kind != "f" for v in values):
+        return list(made)
+    kind = np.result_type(*[v.dtype for v in values])
+    return [v.astype(kind, copy=False) if v.dtype.kind == "f" else v for v in made]
 
 
 def _add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
