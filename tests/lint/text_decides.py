@@ -50,6 +50,8 @@ ALLOWED = [
     ("tools/opc/graph/FactsInput.cpp", "kStart", "tells kinds of files by their bytes"),
     ("tools/opc/graph/GitFiles.cpp", "kOfCommit", "a revision that the user has typed"),
     ("tools/opc/graph/GitFiles.cpp", "kScheme", "a path that the user has typed"),
+    ("tools/opc/commands/Quantize.cpp", '", or opc run --input "', "a help is shortened, and nothing else"),
+    ("tools/opc/graph/OnnxOutput.cpp", "kDigits", "names of its own files"),
     ("tools/opc/graph/Reproducer.cpp", "kByteOrderMark", "how a file begins"),
     ("tools/opc/training/CheckpointKeeper.cpp", "kStep", "names of its own files"),
     ("tools/opc/training/RunIdentity.cpp", "kContent", "keys of a file's metadata"),

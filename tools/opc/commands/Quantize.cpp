@@ -55,7 +55,7 @@ public:
                   "opc quantize model.onnx --to int4-weights --block 64 -o small.onnx"};
     s.options = flags_.options();
     s.details =
-        "Quantised are convolutions and products whose weight is a variable with values: weights to i8 with a scale for "
+        "Quantised are convolutions and products whose weight is a variable or computed of such: weights to i8 with a scale for "
         "each filter or column, data to u8 with a scale and a zero point. The model has QuantizeLinear and "
         "DequantizeLinear around them, as other quantisers write it; opc computes it on integers. 4-bit weights are of "
         "products alone, which become MatMulNBits of ONNX Runtime's domain. With examples every "

@@ -14,7 +14,8 @@ std::vector<Option> QuantizeFlags::options() {
   std::vector<Option> all = {
       {"--output", 'o', "FILE", "the ONNX model to write; without it the report alone", &output, true},
       {"--calibrate", 0, "INPUT=@FILE,...",
-       "examples for inputs, along the first axis of npy files, in batches of the graph's size (repeatable)",
+       "examples for inputs, along the first axis of npy files, in batches of the graph's size (repeatable); where "
+       "inputs have no first axis in common, files of their shapes",
        &calibrate, true},
       Option{"--to", 0, "KIND",
              "int8 (default: weights and data), or weights alone, which needs no examples: int8-weights, int4-weights "
@@ -24,7 +25,8 @@ std::vector<Option> QuantizeFlags::options() {
       {"--block", 0, "N",
        "--to int4-weights: the elements of a column that share a scale, 16, 32 (default), 64, 128 or 256", &block},
       Option{"--method", 0, "HOW",
-             "ranges of data: min-max (default), percentile, or entropy (what loses least information)", &how, true}
+             "--to int8, ranges of data: min-max (default), percentile, or entropy (what loses least information)",
+             &how, true}
           .oneOf({"min-max", "percentile", "entropy"}),
       Option{"--percentile", 0, "P", "--method percentile: the share of values within the range (default 99.99)",
              &percentile}
