@@ -124,11 +124,11 @@ class QuantizedWeights(unittest.TestCase):
         report, said = self.quantize(given)
         self.assertEqual(report["quantized"], ["plain"])
         reasons = {o["op"]: o["reason"] for o in report["not_quantized"]}
-        self.assertEqual(reasons, {"turned": "its data is transposed", "left": "its weight is the left operand", "stacked": "its weight is a stack of matrices",
-                                   "both": "its operands are both data", "again": "its operands are both data", "up": "it is a transposed convolution",
-                                   "ww": "all that it reads is constant", "half": "it is computed in f16, and f32 is quantised"})
-        self.assertIn("2 ops stay in f32: its operands are both data (both, again)", said)
-        self.assertIn("op half stays as it is: it is computed in f16", said)
+        self.assertEqual(reasons, {"turned": "the data is transposed", "left": "the weight is the left operand", "stacked": "the weight is a stack of matrices",
+                                   "both": "both operands are data", "again": "both operands are data", "up": "a transposed convolution",
+                                   "ww": "all operands are constant", "half": "computed in f16, and f32 is quantised"})
+        self.assertIn("2 ops stay in f32: both operands are data (both, again)", said)
+        self.assertIn("op half stays as it is: computed in f16", said)
         self.near(self.made(["x", "p", "image", "x16"], output="k"), w @ w, 0.9999999)
         report, _ = self.quantize(given, "--to", "int4-weights")
         self.assertEqual(report["quantized"], ["plain"])
@@ -144,15 +144,19 @@ class QuantizedWeights(unittest.TestCase):
         report, said = self.quantize(given)
         self.assertEqual(report["quantized"], ["product"], said)
         reasons = {o["type"]: o["reason"] for o in report["not_quantized"]}
-        self.assertEqual(reasons.get("loop"), "its graph has products, convolutions or layers", report["not_quantized"])
-        self.assertEqual(reasons.get("lstm"), "it is a recurrent layer", report["not_quantized"])
+        self.assertEqual(reasons.get("loop"), "the graph in it has products, convolutions or layers", report["not_quantized"])
+        self.assertEqual(reasons.get("lstm"), "a recurrent layer", report["not_quantized"])
 
     def test_nothing_to_quantise(self):
         """The error says what there was, and why it is none."""
         x = self.normal(4, 8)
         given = self.model([m.node("MatMul", ["h", "w"], ["q"], "half")], {"h": x.astype(np.float16)}, {"w": self.normal(8, 8).astype(np.float16)}, "q")
         said = self.opc("quantize", "model.onnx", *given, code=2).stderr
-        self.assertIn("nothing of model.onnx can be quantised: op half stays as it is: it is computed in f16", said)
+        self.assertIn("nothing of model.onnx can be quantised: op half stays as it is: computed in f16", said)
+        # The way out that the help names.
+        self.assertIn("opc compile model.onnx --cast-ops '*=f32' --emit onnx -o FILE", said)
+        self.opc("compile", "model.onnx", "--cast-ops", "*=f32", "--emit", "onnx", "-o", "wide.onnx")
+        self.assertEqual(json.loads(self.opc("quantize", "wide.onnx", *given, "--json").stdout)["quantized"], ["half"])
         given = self.model([m.node("Relu", ["x"], ["y"])], {"x": x}, {})
         self.assertIn("it has no convolution or product of f32", self.opc("quantize", "model.onnx", *given, code=2).stderr)
 
@@ -170,7 +174,7 @@ class QuantizedWeights(unittest.TestCase):
         given = self.model([m.node("MatMul", ["x", "w"], ["a"], "p"), m.node("MatMul", ["z", "v"], ["b"], "nobody"), m.node("MatMul", ["s", "v"], ["y"], "some")],
                            {"x": np.zeros((4, 0), F32), "z": np.zeros((0, 2), F32), "s": np.ones((1, 2), F32)}, {"w": np.zeros((0, 5), F32), "v": np.eye(2, dtype=F32)}, "aby")
         report, _ = self.quantize(given)
-        self.assertEqual({o["op"]: o["reason"] for o in report["not_quantized"]}, {"p": "its weight is empty", "nobody": "its data is empty"})
+        self.assertEqual({o["op"]: o["reason"] for o in report["not_quantized"]}, {"p": "the weight is empty", "nobody": "the data is empty"})
 
     # Examples.
 

@@ -175,9 +175,9 @@ class Quantizing(unittest.TestCase):
         more = alone + op("q", "matmul", "a", "x/out", "b", "v/out") + 'op { name: "z" output_conf { in: "q/out_0" } }'
         done = self.products(more, "--json", "-o", "u.onnx")
         self.assertEqual(json.loads(done.stdout)["quantized"], ["q"])
-        self.assertIn("op p stays in f32: the graph updates its weight", done.stderr)
+        self.assertIn("op p stays in f32: the graph updates the weight", done.stderr)
         self.assertNotIn("stays in f32", self.products(more, "--keep", "p").stderr)
-        self.assertIn("nothing of p.pbtxt can be quantised: op p stays in f32: the graph updates its weight", self.products(alone, code=2).stderr)
+        self.assertIn("nothing of p.pbtxt can be quantised: op p stays in f32: the graph updates the weight", self.products(alone, code=2).stderr)
 
     def test_tensors_beyond_the_memory(self):
         report = self.quantize("mlp", *self.EXAMPLES, "--compare-memory", "100000")

@@ -180,7 +180,10 @@ private:
     for (const std::string &text : plainOpTexts(plain_)) reasons += (reasons.empty() ? "" : "; ") + text;
     if (reasons.empty())
       reasons = std::string("it has no ") + (flags_.keep.empty() ? "" : "other ") + "convolution or product of f32";
-    return Status(StatusCode::kUsage, "OPC0005", "nothing of " + graph + " can be quantised: " + reasons);
+    const bool isNarrow = std::any_of(plain_.begin(), plain_.end(), [](const PlainOp &op) { return !op.isF32; });
+    return Status(StatusCode::kUsage, "OPC0005", "nothing of " + graph + " can be quantised: " + reasons)
+        .withHelp(isNarrow ? "opc compile " + graph + " --cast-ops '*=f32' --emit onnx -o FILE makes a model of f32"
+                           : "");
   }
 
   /// Files of exactly the inputs' shapes are one batch where these have no first dimension in common.

@@ -43,10 +43,10 @@ bool isProduct(const std::string &type) {
 
 /// Of ops that are never quantised; "" for others.
 std::string neverReason(const std::string &type) {
-  if (type == "deconv1d" || type == "deconv2d" || type == "deconv3d") return "it is a transposed convolution";
-  if (type == "lstm" || type == "gru" || type == "rnn") return "it is a recurrent layer";
+  if (type == "deconv1d" || type == "deconv2d" || type == "deconv3d") return "a transposed convolution";
+  if (type == "lstm" || type == "gru" || type == "rnn") return "a recurrent layer";
   if (type == "dot" || type == "matrix_vector_product" || type == "vector_matrix_product")
-    return "it is a product with a vector";
+    return "a product with a vector";
   return "";
 }
 
@@ -88,7 +88,8 @@ private:
       const auto graph = text ? c_.graphs.find(*text) : c_.graphs.end();
       if (graph == c_.graphs.end()) continue;
       for (const GraphOp &inner : graph->second.facts.ops)
-        if (isOfInterest(inner.type) || !inside(inner).empty()) return "its graph has products, convolutions or layers";
+        if (isOfInterest(inner.type) || !inside(inner).empty())
+          return "the graph in it has products, convolutions or layers";
     }
     return "";
   }
@@ -106,37 +107,37 @@ private:
     q->data = places->data, q->weight = places->weight;
     const std::string &data = op.inputs[q->data].second, &weight = op.inputs[q->weight].second;
     if (op.outputs[0].dtype != kFloat)
-      return concat("it is computed in ", dataTypeName(op.outputs[0].dtype), ", and f32 is quantised");
+      return concat("computed in ", dataTypeName(op.outputs[0].dtype), ", and f32 is quantised");
     const auto variable = variables_.find(weight);
-    if (variable != variables_.end() && c_.updated.count(weight)) return "the graph updates its weight";
+    if (variable != variables_.end() && c_.updated.count(weight)) return "the graph updates the weight";
     if (c_.constants.isConstant(data))
-      return variable != variables_.end() || c_.constants.isConstant(weight) ? "all that it reads is constant"
-                                                                             : "its weight is the left operand";
+      return variable != variables_.end() || c_.constants.isConstant(weight) ? "all operands are constant"
+                                                                             : "the weight is the left operand";
     if (variable == variables_.end())
-      return c_.constants.isConstant(weight) ? weightReason(weight) : "its operands are both data";
-    if (!c_.values.count(facts_.variables[variable->second].name)) return "its weight has no value";
+      return c_.constants.isConstant(weight) ? weightReason(weight) : "both operands are data";
+    if (!c_.values.count(facts_.variables[variable->second].name)) return "the weight has no value";
     if (!places->isProduct && c_.mode == QuantizeMode::kBlocks) return "4-bit weights are of products alone";
     q->variable = variable->second;
     return termsReason(op, q);
   }
 
   std::string weightReason(const std::string &weight) const {
-    return shapeOf(weight).NumAxes() > 2 ? "its weight is a stack of matrices" : "its weight cannot be computed first";
+    return shapeOf(weight).NumAxes() > 2 ? "the weight is a stack of matrices" : "the weight cannot be computed first";
   }
 
   /// By sizes and attributes.
   std::string termsReason(const GraphOp &op, QuantizableOp *q) const {
     const GraphTensor &weight = facts_.variables[q->variable];
-    if (weight.dtype != kFloat) return concat("its weight is ", dataTypeName(weight.dtype), ", and f32 is quantised");
+    if (weight.dtype != kFloat) return concat("the weight is ", dataTypeName(weight.dtype), ", and f32 is quantised");
     if (isProduct(op.type)) {
-      if (weight.shape.NumAxes() != 2) return "its weight is a stack of matrices";
-      if (isSet(op, "transpose_a")) return "its data is transposed";
+      if (weight.shape.NumAxes() != 2) return "the weight is a stack of matrices";
+      if (isSet(op, "transpose_a")) return "the data is transposed";
       q->axis = isSet(op, "transpose_b") ? 0 : 1;
     }
-    if (weight.shape.NumAxes() < 2) return "its weight is no matrix";
-    if (weight.shape.elem_cnt() == 0) return "its weight is empty";
+    if (weight.shape.NumAxes() < 2) return "the weight is no matrix";
+    if (weight.shape.elem_cnt() == 0) return "the weight is empty";
     if (c_.mode != QuantizeMode::kStatic) return "";
-    if (shapeOf(op.inputs[q->data].second).elem_cnt() == 0) return "its data is empty";
+    if (shapeOf(op.inputs[q->data].second).elem_cnt() == 0) return "the data is empty";
     const int64_t terms = weight.shape.elem_cnt() / weight.shape.At(q->axis);
     if (terms > kMostTerms) return concat("sums of over ", kMostTerms, " products may not fit in 32 bits");
     return "";
