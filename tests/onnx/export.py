@@ -162,6 +162,16 @@ class Export(Case):
         np.testing.assert_array_equal(np.load(self.path("g.pbtxt.npy")), np.load(self.path("big.onnx.npy")))
         piped = subprocess.run([OPC, "compile", big, "--emit", "onnx", "-o", "-"], cwd=self.dir, capture_output=True, check=True).stdout
         self.assertGreater(len(piped), 600 * 600 * 4)
+        # Nothing lies beside a pipe.
+        os.mkfifo(self.path("pipe"))
+        with open(self.path("copied.onnx"), "wb") as copied:
+            reader = subprocess.Popen(["cat", self.path("pipe")], stdout=copied)
+            self.addCleanup(reader.kill)
+            self.opc("compile", big, "--emit", "onnx", "-o", "pipe")
+            self.assertEqual(reader.wait(60), 0)
+        with open(self.path("copied.onnx"), "rb") as copied:
+            self.assertEqual(copied.read(), piped)
+        self.assertEqual(self.data_of("pipe"), [])
         # Who reads a model follows no link to its tensors, so none is written there.
         os.symlink("elsewhere", self.path(data.replace("big", "linked")))
         self.assertIn("OPC0707", self.opc("compile", big, "--emit", "onnx", "-o", "linked.onnx", code=2).stderr)
