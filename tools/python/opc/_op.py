@@ -268,9 +268,7 @@ class Operator:
             return
         from . import _core
 
-        if _op_names.in_graphs.get(self.name) is not self:
-            self.name = _op_names.free_name(self, operators)
-            _op_names.in_graphs[self.name] = self
+        _op_names.take_name(self, operators)
         for kernel in self.kernels():
             live.append(kernel)
             self._live[kernel.op] = len(live) - 1

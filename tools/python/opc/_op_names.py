@@ -5,7 +5,7 @@ The first definition that graphs have of a name has it there, too; another one t
 # SPDX-License-Identifier: Apache-2.0
 import os
 import re
-from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional
+from typing import TYPE_CHECKING, Container, Dict, List, NamedTuple, Optional
 
 from . import _manifest as text
 from ._errors import usage
@@ -47,13 +47,16 @@ def unnumbered(name: str) -> str:
     return re.sub(r"(?<=[^:])_\d+$", "", name)
 
 
-def free_name(operator: "Operator", taken: Iterable[str]) -> str:
-    """What graphs call a definition that they have not yet. A loaded graph may have the name for code that is elsewhere."""
+def take_name(operator: "Operator", others: Container[str]) -> None:
+    """Gives a definition that graphs have not yet its name there. A loaded graph may have the name for code that is elsewhere."""
     name, number = operator.name, 1
-    while name in in_graphs or (number > 1 and name in taken) or not _may_be(name, place_of(operator.code)):
+    while not (_may_be(name, place_of(operator.code)) and in_graphs.setdefault(name, operator) is operator):
         number += 1
         name = f"{operator.name}_{number}"
-    return name
+        while name in others:
+            number += 1
+            name = f"{operator.name}_{number}"
+    operator.name = name
 
 
 def _may_be(name: str, place: Place) -> bool:
