@@ -96,6 +96,13 @@ class Names(StyleTest):
         self.assertEqual(self.program(before, "g = opc.load('g.pbtxt')", RUN), "[2.0] [3.0]\n")
         self.assertEqual(self.program("import acts, opc, numpy as np; g = opc.load('g.pbtxt')", RUN), "[2.0] [3.0]\n")
 
+    def test_a_name_that_has_a_number_of_its_own(self):
+        second = NATIVE_SECOND.replace("demo::more", "demo::more_2").replace("two", "other")
+        self.write("acts.py", NATIVE, NATIVE_SECOND, second.replace("x + 2", "x + 9"))
+        build = "import acts, opc, numpy as np; g = opc.Graph('g'); x = g.input('x', (1,)); [g.output(f, getattr(acts, f)(x)) for f in ('%s', '%s', '%s')]; "
+        self.assertEqual(self.program(build % ("one", "two", "other") + "g.save('g.pbtxt')", RUN), "[2.0] [10.0] [3.0]\n")
+        self.assertEqual(self.program(build % ("other", "two", "one"), "g = opc.load('g.pbtxt')", RUN), "[2.0] [10.0] [3.0]\n")
+
     def test_what_cannot_be_told_apart_is_an_error(self):
         """The same lines have made two classes: a file cannot say which is which."""
         self.write("made.py", PADDLE, LAYERS, "A, B = make(2), make(3)")

@@ -42,7 +42,7 @@ def start(folders: Sequence[str], hooks: Dict[str, Any]) -> None:
     """Once: `folders` are those that the user named; hooks is what the part in C++ does around fork and at the end."""
     _folders.extend(os.path.abspath(f) for f in folders)
     if sys.stdout is sys.stderr:  # the command, which keeps its standard output for itself
-        sys.__stdout__ = sys.stderr
+        sys.__stdout__ = sys.stderr  # type: ignore[assignment]
     # Sources import their neighbours; behind everything else, so that no file takes the place of a module of Python.
     sys.path.extend(f for f in _folders if f not in sys.path)
     os.register_at_fork(
@@ -191,10 +191,10 @@ def describe(folder: str) -> str:
     inside = os.path.realpath(folder) + os.sep
     names = sorted(n for n, o in _op.operators.items() if os.path.realpath(o.code.path).startswith(inside))
     # Ops of other files may be all that is wanted; where one is not there, this is why.
-    for path, error in failed:
+    for path, why in failed:
         if not names:
-            raise error
-        said = _printable(_explained(error)[1].splitlines()[0])
+            raise why
+        said = _printable(_explained(why)[1].splitlines()[0])
         print(f"warning: {path} was left out, with the operators that it defines: {said}", file=sys.stderr)
     from . import _manifest
 

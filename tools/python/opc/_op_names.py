@@ -43,8 +43,8 @@ def place_in(block: str) -> Place:
 
 
 def unnumbered(name: str) -> str:
-    """The name without the number behind it that tells definitions apart."""
-    return re.sub(r"(?<=[^:])_\d+$", "", name)
+    """The name without numbers behind it, as those that tell definitions apart."""
+    return re.sub(r"(?<=[^:])(_\d+)+$", "", name)
 
 
 def take_name(operator: "Operator", others: Container[str]) -> None:
@@ -90,7 +90,7 @@ def defined_as(name: str, block: str) -> Optional["Operator"]:
     exact = [o for o in known if o.given_name == name]
     if len(exact) == 1:
         return exact[0]
-    known = exact or [o for o in known if o.given_name == unnumbered(name)]
+    known = exact or [o for o in known if re.fullmatch(re.escape(o.given_name) + r"_\d+", name)]
     same = [o for o in known if place_of(o.code)[:2] == place[:2]]
     right = [o for o in same if o.code.line == place.line] or same
     if len({o.module for o in right}) > 1 or not re.search("<l", place.qualified_name):
