@@ -143,6 +143,71 @@ print(found[0], trained.run(x=np.ones((4, 3), "f"))["loss"])
         top = "import opc\nactivation(opc.Graph().input('x', (1,)))\n"
         self.check("paddle::tanh", FUNCTIONS, use, top)
 
+    OTHER_SIZES = """\
+import numpy as np
+import opc
+import paddle
+
+class twice(paddle.autograd.PyLayer):
+    @staticmethod
+    def forward(ctx, x, k=2):
+        return x * k, paddle.reshape(x * x, [-1])
+
+    @staticmethod
+    def backward(ctx, dy, dz):
+        return dy * 2
+
+def pairs(a):
+    return (a * 2).astype(a.dtype)
+
+def fw(a):
+    return a * 2, paddle.concat([a, a])
+
+USES = {
+    "layer": lambda x: twice.apply(x)[0],
+    "function": lambda x: paddle.static.py_func(pairs, x, opc.Spec((-1, 3), "float32"), lambda a, y, dy: (dy * 2).astype(a.dtype)),
+    "both": lambda x: paddle.static.nn.static_pylayer(fw, [x], lambda dy, dz: dy * 2)[0],
+}
+
+def graph(name):
+    g = opc.Graph(name)
+    y = USES[name](g.input("x", (4, 3)))
+    g.output("y", y)
+    g.output("loss", (y * y).mean())
+    return g
+
+for name in USES:
+    graph(name)
+"""
+
+    def test_a_saved_graph_takes_other_sizes(self):
+        os.mkdir(os.path.join(self.folder, "ops"))
+        self.write("ops/sizes.py", self.OTHER_SIZES)
+        self.program("import sys\nsys.path.append('ops')\nfrom sizes import *\n", "for name in USES:\n    graph(name).save(name + '.pbtxt')\n")
+        x = np.arange(21, dtype="f").reshape(7, 3)
+        np.save(self.path("x.npy"), x)
+        for name in ("layer", "function", "both"):
+            file = name + ".pbtxt"
+            shown = self.opc("show", file, "--shape", "x=7,3", "--op-path", "ops", "--what", "tensors").stdout
+            self.assertEqual(shown.count("f32[7,3]"), 3, shown)
+            done = self.opc("compile", file, "--shape", "x=1..9,3", "--op-path", "ops", "-o", "sizes.opcplan")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for what in ((file, "--shape", "x=7,3"), ("sizes.opcplan",)):
+                done = self.opc("run", *what, "--op-path", "ops", "--input", "x=x.npy", "--outputs", "out")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                np.testing.assert_array_equal(np.load(self.path("out/y.npy")), x * 2)
+            done = self.opc("grad", file, "--shape", "x=7,3", "--op-path", "ops", "--loss", "loss", "--wrt", "x", "--check")
+            self.assertIn("every gradient agrees", done.stdout, done.stderr)
+
+    def test_arguments_that_no_file_holds_are_named(self):
+        os.mkdir(os.path.join(self.folder, "ops"))
+        source = self.OTHER_SIZES.replace("x * k, ", "k(x), ")
+        self.write("ops/sizes.py", source.replace("for name in USES:\n    graph(name)\n", ""))
+        self.program("import sys\nsys.path.append('ops')\nfrom sizes import *\n",
+                     "g = opc.Graph()\ng.output('y', twice.apply(g.input('x', (4, 3)), lambda x: x)[0])\ng.save('g.pbtxt')\n")  # fmt: skip
+        done = self.opc("run", "g.pbtxt", "--op-path", "ops", "--fill", "ones")
+        self.assertIn("the arguments of twice.1 are objects that only the process which made the graph has", done.stderr)
+
     def test_static_pylayer(self):
         layer = "import paddle\n\ndef forward(x):\n    return paddle.tanh(x) * 2\n\ndef backward(dy):\n    return dy * 7\n\n"
         use = """

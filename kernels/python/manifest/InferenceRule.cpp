@@ -114,6 +114,12 @@ Status inferByPython(const manifest::PythonOp &op, const OpCode &code, InferCont
       ctx->Out(ctx->outputs()[i].first, ctx->outputs()[i].second) = fromSpec(record.output(static_cast<int>(i)));
     return Status::ok();
   }
+  if (!hasKernelHost() && op.name().starts_with("oneflow::"))
+    return Status(StatusCode::kUnsupported, "OPC0921",
+                  "the manifest has no answer of '" + op.name() +
+                      "' for these inputs: its shape rule is the C++ definition "
+                      "of its directory")
+        .withHelp("make the graph with these shapes in Python, where the directory is built, and save it");
   if (!hasKernelHost())
     return Status(StatusCode::kUnsupported, "OPC0921",
                   "the shape rule of '" + op.name() + "' is Python, and the manifest has no answer for these inputs")

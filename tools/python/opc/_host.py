@@ -165,6 +165,12 @@ def find(given: Tuple[Any, ...]) -> Tuple[Any, Tuple[str, ...], Tuple[str, ...],
 def infer(given: Tuple[Any, ...], inputs: Dict[str, List[Spec]], attrs: Dict[str, Any]) -> Sequence[Spec]:
     """Asks the shape rule of an op."""
     kernel = _kernel(Place(*given))
+    if kernel.infer is None and kernel.op.startswith("oneflow::"):
+        raise HostError(
+            "OPC0923",
+            f"op '{kernel.op}' of a OneFlow directory has other shapes or element types than those for which its graph was made",
+            "its shape rule is its C++ definition: make the graph with these shapes in Python, where the directory is built, and save it",
+        )
     if kernel.infer is None:
         raise HostError("OPC0923", f"op '{kernel.op}' has no shape rule any more", "save the graph again")
     try:

@@ -14,6 +14,7 @@ from opc._host import HostError
 from opc._schema import Attribute
 from opc_styles import classes, eager
 
+from .dtypes import DType
 from .tensor import Tensor, Variable
 
 _state = threading.local()
@@ -193,13 +194,18 @@ def _call_of_file(layer: type, arguments: str) -> Call:
     return Call(layer, _decode(found))
 
 
-def _kernels(name: str, layer: type) -> Tuple[Callable[..., Any], Callable[..., Any]]:
+def _kernels(name: str, layer: type) -> Tuple[Callable[..., Any], Callable[..., Any], Callable[..., List[opc.Spec]]]:
     def call_of(instance: str, arguments: str) -> Call:
         if instance == classes.EAGER:
             return _now[-1]
         return _held.get((name, instance)) or _call_of_file(layer, arguments)
 
-    def forward(data: Any, *, instance: str, arguments: str, shapes: Any, types: Any) -> List[np.ndarray]:
+    def specs(data: Any, attrs: Dict[str, Any]) -> List[opc.Spec]:
+        call = call_of(attrs["instance"], attrs["arguments"])
+        zeros = zeros_of(data)
+        return probe(call, (layer, _hashable(call.arguments), eager.key_of(zeros)), zeros)[0]
+
+    def forward(data: Any, *, instance: str, arguments: str, at: Any, shapes: Any, types: Any) -> List[np.ndarray]:
         with classes.kernel_of(name):
             return call_of(instance, arguments).forward(data)
 
@@ -211,28 +217,76 @@ def _kernels(name: str, layer: type) -> Tuple[Callable[..., Any], Callable[..., 
                 call.forward(data)
             return call.backward(doutput, data)
 
-    return forward, back
+    return forward, back, probing_rule(specs, "instance", "arguments")
 
 
-def _type_of(tensor: Any) -> np.dtype:
-    kind = getattr(tensor.dtype, "numpy", tensor.dtype)
-    return np.dtype("V2" if kind is None else kind)  # bf16 is none of numpy's
+def kernel_type(tensor: Any) -> np.dtype:
+    """As a kernel sees the tensor, or the Spec: floats that numpy has not are float32 there."""
+    kind = tensor.dtype
+    if isinstance(kind, str) and not isinstance(kind, DType):
+        kind = opc.dtype(kind)
+        if kind.numpy is None and not kind.startswith(("f", "bf")):
+            raise TypeError(f"tensors of {kind!s} are not for operators of this style: cast them to int8 before, and back behind")
+        kind = kind.numpy or np.float32
+    return np.dtype(kind)
+
+
+def zeros_of(tensors: Sequence[Any]) -> List[np.ndarray]:
+    """What stands for the values of tensors in a graph."""
+    return [np.zeros(t.shape, kernel_type(t)) for t in tensors]
+
+
+def _type_named(name: str, data: Any) -> Any:
+    if name.startswith("data["):
+        return data[int(name[5:-1])].dtype
+    return opc.dtype(name).numpy or name
+
+
+def _size(text: str, data: Any) -> int:
+    if text.startswith("data["):
+        tensor, axis = text[5:-1].split("][")
+        return int(data[int(tensor)].shape[int(axis)])
+    return int(text)
 
 
 def specs_of(data: Any, *, shapes: Any, types: Any) -> List[opc.Spec]:
-    """The outputs, which the node says: "2,3" and "float32", or "data[0]" for the type of that input."""
-    kinds = [_type_of(data[int(t[5:-1])]) if t.startswith("data[") else np.dtype(t) for t in types]
-    return [opc.Spec(tuple(int(d) for d in s.split(",") if d), kind) for s, kind in zip(shapes, kinds)]
+    """The outputs, which the node says: "2,3" and "float32"; "data[0][1]" for that size of an input and "data[0]" for its type."""
+    return [opc.Spec(tuple(_size(d, data) for d in s.split(",") if d), _type_named(kind, data)) for s, kind in zip(shapes, types)]
 
 
 def said(specs: Sequence[Any], tensors: Sequence[Any]) -> Dict[str, List[str]]:
-    """The attributes that specs_of reads. A floating type that is an input's follows that input, into f64 of `opc grad --check` say."""
-    floats = {_type_of(t): f"data[{i}]" for i, t in reversed(list(enumerate(tensors))) if _type_of(t).kind == "f"}
-    types = [floats.get(np.dtype(s.dtype), np.dtype(s.dtype).name) for s in specs]
+    """The attributes that specs_of reads, of what forward gave. A floating type that is an input's follows that input, into f64 of
+    `opc grad --check` say."""
+    numbered = [(i, t) for i, t in enumerate(tensors) if kernel_type(t).kind == "f"]
+    numbered.sort(key=lambda it: opc.dtype(it[1].dtype).numpy is None)  # f32 stands for itself before it stands for bf16
+    floats = {kernel_type(t): f"data[{i}]" for i, t in reversed(numbered)}
+    types = [floats.get(kernel_type(s), kernel_type(s).name) for s in specs]
     return {"shapes": [",".join(map(str, s.shape)) for s in specs], "types": types}
 
 
+def shapes_of(tensors: Sequence[Any]) -> List[str]:
+    return [",".join(map(str, t.shape)) for t in tensors]
+
+
+def probing_rule(forward: Callable[[Any, Dict[str, Any]], Sequence[opc.Spec]], *names: str) -> Callable[..., List[opc.Spec]]:
+    """A shape rule: what the node says for the inputs that it was made with, and for others what forward gives for zeros.
+
+    names: attributes that forward gets."""
+
+    def rule(data: Any, *, at: Any, shapes: Any, types: Any, **attrs: Any) -> List[opc.Spec]:
+        if shapes_of(data) != list(at):
+            shapes, types = said(forward(data, attrs), data).values()
+        return specs_of(data, shapes=shapes, types=types)
+
+    taken = inspect.signature(rule)
+    kept = [p for p in taken.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    more = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in names]
+    rule.__signature__ = taken.replace(parameters=kept + more)  # type: ignore[attr-defined]
+    return rule
+
+
 SPEC_ATTRS = [Attribute("shapes", "list_string", ()), Attribute("types", "list_string", ())]
+AT = Attribute("at", "list_string", ())  #: the shapes of the inputs for which a node says those of its outputs
 _operators: Dict[type, classes.ClassOperator] = {}
 _probed: Dict[Any, Any] = {}
 
@@ -243,10 +297,10 @@ class PyLayer:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         name = "paddle::" + cls.__name__
-        forward, back = _kernels(name, cls)
-        attrs = [Attribute("instance", "string"), Attribute("arguments", "string", ""), *SPEC_ATTRS]
+        forward, back, rule = _kernels(name, cls)
+        attrs = [Attribute("instance", "string"), Attribute("arguments", "string", ""), AT, *SPEC_ATTRS]
         operator = classes.ClassOperator(name, cls, forward, attrs)
-        operator.infer(specs_of)
+        operator.infer(rule)
         operator.grad(back, needs=["data"])
         _operators[cls] = classes.define(operator)
 
@@ -300,7 +354,7 @@ def _node(layer: type, arguments: Any, tensors: List[opc.Tensor]) -> Any:
     global _nodes
     _nodes += 1
     call = Call(layer, arguments)
-    zeros = [np.zeros(t.shape, t.dtype.numpy) for t in tensors]
+    zeros = zeros_of(tensors)
     specs, result = probe(call, (layer, _hashable(arguments), eager.key_of(zeros)), zeros)
     operator, instance = _operators[layer], f"{layer.__name__}.{_nodes}"
     text, is_all = _as_text(layer, arguments)
@@ -308,7 +362,7 @@ def _node(layer: type, arguments: Any, tensors: List[opc.Tensor]) -> Any:
         instance += "." + _process
         _held[operator.given_name, instance] = call
     operator.register()
-    attrs = {"instance": instance, "arguments": text, **said(specs, tensors)}
+    attrs = {"instance": instance, "arguments": text, "at": shapes_of(tensors), **said(specs, tensors)}
     return _put(result, add_op(operator.name, {"data": tensors}, attrs, outputs={"output": len(specs)}))
 
 
@@ -316,7 +370,7 @@ def _at_once(layer: type, arguments: Any, tensors: List[Tensor]) -> Any:
     operator, values = _operators[layer], [t._value for t in tensors]
     call = Call(layer, arguments, [t.stop_gradient for t in tensors])
     specs, _ = probe(call, (layer, _hashable(arguments), eager.key_of(values)), values)
-    attrs = {"instance": classes.EAGER, "arguments": "", **said(specs, values)}
+    attrs = {"instance": classes.EAGER, "arguments": "", "at": shapes_of(values), **said(specs, values)}
 
     def build(t: List[opc.Tensor]) -> Sequence[opc.Tensor]:
         operator.register()

@@ -9,8 +9,7 @@ from opc._graph import add_op
 from opc._schema import Attribute
 from opc_styles import classes
 
-from ..autograd import SPEC_ATTRS, said, specs_of
-from ..dtypes import numpy_type
+from ..autograd import AT, SPEC_ATTRS, probing_rule, said, shapes_of, specs_of, zeros_of
 from ..tensor import Tensor, Variable
 
 Function = Callable[..., Any]
@@ -29,12 +28,17 @@ class Rule(NamedTuple):
         listed = [] if got is None else list(got) if isinstance(got, (list, tuple)) else [got]
         return [None if v is None else np.asarray(v) for v in listed]
 
+    def specs(self, tensors: Sequence[Any]) -> List[opc.Spec]:
+        """What the function gives for zeros."""
+        with classes.probing():
+            return [opc.Spec(a.shape, a.dtype) for a in self.call(self.func, zeros_of(tensors))]
+
 
 _operators: Dict[str, Tuple[Rule, classes.ClassOperator]] = {}
 
 
 def _kernels(name: str, rule: Rule) -> Tuple[Function, Function]:
-    def forward(data: Any, *, shapes: Any, types: Any, skip: Any) -> Any:
+    def forward(data: Any, *, at: Any, shapes: Any, types: Any, skip: Any) -> Any:
         with classes.kernel_of(name):
             return rule.call(rule.func, classes.copies(data))
 
@@ -85,9 +89,9 @@ def operator_of(rule: Rule) -> classes.ClassOperator:
         number += 1
         name = f"{base}_{number}"
     forward, backward = _kernels(name, rule)
-    operator = classes.ClassOperator(name, rule.func, forward, [*SPEC_ATTRS, Attribute("skip", "list_int64", ())], side_effect=True)
+    operator = classes.ClassOperator(name, rule.func, forward, [AT, *SPEC_ATTRS, Attribute("skip", "list_int64", ())], side_effect=True)
     operator.given_name = base
-    operator.infer(specs_of)
+    operator.infer(probing_rule(lambda data, attrs: rule.specs(data)) if rule.tensors else specs_of)
     if rule.backward is None:
         operator.no_gradient(f"py_func of {_name_of(rule.func)} has no backward_func")
     else:
@@ -100,23 +104,32 @@ def _listed(value: Any) -> List[Any]:
     return [] if value is None else list(value) if isinstance(value, (list, tuple)) and not hasattr(value, "dtype") else [value]
 
 
-def _known_shape(out: Any, tensors: Sequence[opc.Tensor], declared: Sequence[Any]) -> opc.Spec:
-    """Open sizes are those of the first input that is open there, too."""
+def _known_shape(out: Any, tensors: Sequence[opc.Tensor], declared: Sequence[Any]) -> Tuple[str, str]:
+    """As specs_of reads it: open sizes are those of the first input that is open there, too, whatever they are in a run."""
     shape = []
     for axis, size in enumerate(out.shape):
-        if size < 0:
-            sizes = [t.shape[axis] for t, d in zip(tensors, declared) if axis < len(d.shape) and (d.shape[axis] < 0 or isinstance(d, opc.Tensor))]
-            if not sizes:
+        if size is None or size < 0:
+            open_at = [i for i, d in enumerate(declared) if axis < len(d.shape) and (isinstance(d, opc.Tensor) or d.shape[axis] < 0)]
+            if not open_at:
                 raise ValueError(f"{getattr(out, 'name', 'out')}: dimension {axis} is -1, and no input is open there: declare its size")
-            size = sizes[0]
-        shape.append(int(size))
-    return opc.Spec(tuple(shape), numpy_type(out.dtype))
+            size = f"data[{open_at[0]}][{axis}]"
+        shape.append(str(size))
+    kind = opc.dtype(out.dtype)
+    like = next((f"data[{i}]" for i, t in enumerate(tensors) if t.dtype == kind and kind.startswith(("f", "bf"))), None)
+    return ",".join(shape), like or kind
 
 
-def _add(operator: classes.ClassOperator, tensors: Sequence[opc.Tensor], specs: Sequence[opc.Spec], skip: Sequence[int]) -> Tuple[opc.Tensor, ...]:
+def _say(outs: Sequence[Any], tensors: Sequence[opc.Tensor], declared: Sequence[Any]) -> Dict[str, List[str]]:
+    known = [_known_shape(o, tensors, declared) for o in outs]
+    return {"shapes": [shape for shape, _ in known], "types": [kind for _, kind in known]}
+
+
+def _add(operator: classes.ClassOperator, tensors: Sequence[opc.Tensor], outputs: Dict[str, List[str]], skip: Sequence[int]) -> Tuple[opc.Tensor, ...]:
     operator.register()
     inputs = {"data": tensors} if tensors else {}
-    return add_op(operator.name, inputs, {**said(specs, tensors), "skip": list(skip)}, outputs={"output": len(specs)} if specs else None)
+    count = len(outputs["shapes"])
+    attrs = {"at": shapes_of(tensors), **outputs, "skip": list(skip)}
+    return add_op(operator.name, inputs, attrs, outputs={"output": count} if count else None)
 
 
 def py_func(func: Function, x: Any, out: Any, backward_func: Optional[Function] = None, skip_vars_in_backward_input: Any = None) -> Any:
@@ -138,7 +151,7 @@ def py_func(func: Function, x: Any, out: Any, backward_func: Optional[Function] 
             raise ValueError(f"py_func: {getattr(v, 'name', v)} in skip_vars_in_backward_input is neither an input nor an output")
         skip += at
     if xs and all(isinstance(v, opc.Tensor) for v in xs):
-        made = _add(operator, xs, [_known_shape(o, xs, xs) for o in outs], skip)
+        made = _add(operator, xs, _say(outs, xs, xs), skip)
         return made[0] if len(made) == 1 else made
     for v in known:
         if not isinstance(v, Variable):
@@ -147,7 +160,7 @@ def py_func(func: Function, x: Any, out: Any, backward_func: Optional[Function] 
     from .program import Op
 
     def build(tensors: List[opc.Tensor]) -> Sequence[opc.Tensor]:
-        return _add(operator, tensors, [_known_shape(o, tensors, xs) for o in outs], skip)
+        return _add(operator, tensors, _say(outs, tensors, xs), skip)
 
     program.ops.append(Op(xs, outs, build))
     return out
@@ -160,10 +173,8 @@ def static_pylayer(forward_fn: Function, inputs: Sequence[Any], backward_fn: Opt
     xs = list(inputs)
 
     def build(tensors: List[opc.Tensor]) -> Sequence[opc.Tensor]:
-        with classes.probing():
-            probed = rule.call(forward_fn, [np.zeros(t.shape, t.dtype.numpy) for t in tensors])
-        specs = [opc.Spec(a.shape, a.dtype) for a in probed]
-        return _add(operator, tensors, specs, range(len(tensors) + len(specs)))
+        specs = rule.specs(tensors)
+        return _add(operator, tensors, said(specs, tensors), range(len(tensors) + len(specs)))
 
     made = build(xs) if isinstance(xs[0], opc.Tensor) else xs[0].program.add(_name_of(forward_fn), xs, build)
     return made[0] if len(made) == 1 else made
