@@ -334,6 +334,42 @@ class Rules(unittest.TestCase):
         np.testing.assert_array_equal(bound.outputs[0].asnumpy(), [3, 5])
         np.testing.assert_array_equal(bound.grad_dict["data"].asnumpy(), [2, 4])
 
+    def test_a_gradient_that_is_not_there_is_refused(self):
+        def declared(numbers, back):
+            @mx.operator.register("declares")
+            class Declares(mx.operator.CustomOpProp):
+                def declare_backward_dependency(self, out_grad, in_data, out_data):
+                    return numbers
+
+                def create_operator(self, ctx, in_shapes, in_dtypes):
+                    class Op(mx.operator.CustomOp):
+                        def forward(self, is_train, req, in_data, out_data, aux):
+                            self.assign(out_data[0], req[0], in_data[0])
+
+                        def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+                            self.assign(in_grad[0], req[0], back(out_grad[0], in_data[0]))
+
+                    return Op()
+
+            x = mx.nd.array([3, 4])
+            x.attach_grad()
+            with autograd.record():
+                y = mx.nd.Custom(x, op_type="declares")
+            y.backward()
+            return x.grad.asnumpy().tolist()
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.assertEqual(declared([1], lambda dy, x: x * 2), [6, 8])
+            for numbers, back, part in (
+                ([], lambda dy, x: dy, "assign: there is no value, None"),
+                ([99, 1], lambda dy, x: x, "declare_backward_dependency names [99]; it is given [0], [1] and [2]"),
+                ([-1], lambda dy, x: 1, "names [-1]"),
+            ):
+                with self.assertRaises(opc.ExecutionError) as raised:
+                    declared(numbers, back)
+                self.assertIn(part, str(raised.exception))
+
     def test_arrays_without_dimensions(self):
         @mx.operator.register("halved")
         class Halved(mx.operator.CustomOpProp):

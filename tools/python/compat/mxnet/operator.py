@@ -33,6 +33,8 @@ class CustomOp:
             raise ValueError(f"assign: req is 'null', 'write', 'inplace' or 'add', not {req!r}")
         if req == "null":
             return
+        if src is None:
+            raise ValueError("assign: there is no value, None: backward gets None for what declare_backward_dependency does not name")
         shape = tuple(np.shape(src._value if isinstance(src, NDArray) else src))
         if shape not in ((), (1,), dst.shape):
             raise ValueError(f"assign: a value of shape {shape} for an array of shape {dst.shape}")
@@ -188,6 +190,9 @@ def _declared(use: Use, lists: List[List[NDArray]]) -> List[List[Optional[NDArra
         numbers.append(list(range(at, at + len(arrays))))
         at += len(arrays)
     wanted = set(use.prop.declare_backward_dependency(*numbers))
+    unknown = sorted(n for n in wanted if n not in range(at))
+    if unknown:
+        raise MXNetError(f"{use.name}: declare_backward_dependency names {unknown}; it is given {numbers[0]}, {numbers[1]} and {numbers[2]}")
     return [[a if n in wanted else None for a, n in zip(arrays, ids)] for arrays, ids in zip(lists, numbers)]
 
 
