@@ -281,6 +281,23 @@ class Bound(unittest.TestCase):
             self.assertIn(part, str(raised.exception))
 
 
+class Plain(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.assign(out_data[0], req[0], in_data[0])
+
+
+@mx.operator.register("plain")
+class PlainProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        return Plain()
+
+
+@mx.operator.register("wants_doubles")
+class DoublesProp(PlainProp):
+    def infer_type(self, in_type):
+        return [np.float64], [np.float64], []
+
+
 class Rules(unittest.TestCase):
     def test_settings_are_texts_and_hidden_ones_stay_away(self):
         mx.nd.Custom(mx.nd.ones((2,)), mx.nd.zeros((1,)), factor=3, mode="fast", __layout__="x", op_type="counting")
@@ -369,6 +386,25 @@ class Rules(unittest.TestCase):
                 with self.assertRaises(opc.ExecutionError) as raised:
                     declared(numbers, back)
                 self.assertIn(part, str(raised.exception))
+
+    def test_types_that_numpy_has_not_are_refused_by_name(self):
+        for kind in ("bf16", "f8e5m2", "i4"):
+            x = opc.Graph().input("x", (3,), kind)
+            with self.assertRaises((mx.MXNetError, opc.Error)) as raised:
+                mx.sym.Custom(x, op_type="plain")
+            self.assertIn(f"an input is {kind}, which numpy has not: cast it", str(raised.exception))
+            with self.assertRaises((mx.MXNetError, opc.Error)) as raised:
+                mx.sym.Custom(mx.sym.Variable("a"), op_type="plain").simple_bind(type_dict={"a": kind}, a=(2,))
+            self.assertIn(f"an input is {kind}, which numpy has not: cast it", str(raised.exception))
+
+    def test_an_input_of_another_type_than_infer_type_wants(self):
+        x = mx.nd.array([1, 2])
+        with self.assertRaises((mx.MXNetError, opc.Error)) as raised:
+            mx.nd.Custom(x, op_type="wants_doubles")
+        self.assertIn("infer_type wants data of type float64, found float32", str(raised.exception))
+        self.assertEqual(mx.nd.Custom(x.astype("float64"), op_type="wants_doubles").dtype, np.float64)
+        bound = mx.sym.Custom(mx.sym.Variable("a"), op_type="wants_doubles").simple_bind(a=(2,))
+        self.assertEqual(bound.arg_dict["a"].dtype, np.float64)
 
     def test_arrays_without_dimensions(self):
         @mx.operator.register("halved")

@@ -325,6 +325,57 @@ class Rules(unittest.TestCase):
         g.output("y", loss.apply(g.input("x", (3,))))
         self.assertEqual(g.outputs["y"].dtype, "f32")
 
+    def test_floats_that_numpy_has_not_are_float32_in_a_kernel(self):
+        seen = []
+
+        class tripled(PyLayer):
+            @staticmethod
+            def forward(ctx, x):
+                seen.append(x.dtype)
+                return x * 3
+
+            @staticmethod
+            def backward(ctx, dy):
+                return dy * 3
+
+        def tripled_both(a):
+            return a * 3
+
+        def function(a):
+            seen.append(paddle.DType(a.dtype.name))
+            return a * np.float32(3)
+
+        def gradient(a, y, dy):
+            return dy * np.float32(3)
+
+        values = np.array([0.3, 1.1, -7.7], "f")
+        for kind in ("bf16", "f8e4m3fn"):
+            for use in (
+                tripled.apply,
+                lambda x: paddle.static.py_func(function, x, opc.Spec((3,), x.dtype), gradient),
+                lambda x: paddle.static.py_func(function, x, opc.Spec((-1,), "float32"), gradient),
+                lambda x: paddle.static.nn.static_pylayer(tripled_both, [x], tripled_both),
+            ):
+                g = opc.Graph()
+                x = opc.ops.cast(g.input("x", (3,)), dtype=kind)
+                y = use(x)
+                g.output("y", opc.ops.cast(y, dtype="f32"))
+                got = (g.grad("y", ["x"]) if kind == "bf16" else g).compile().run(x=values)  # casts to f8 have no gradient
+                other = opc.Graph()
+                x = opc.ops.cast(other.input("x", (3,)), dtype=kind)
+                wide = opc.ops.cast(x, dtype="f32") * 3
+                other.output("y", opc.ops.cast(opc.ops.cast(wide, dtype=y.dtype), dtype="f32"))
+                np.testing.assert_array_equal(got["y"], other.compile().run(x=values)["y"])
+                np.testing.assert_array_equal(got.get("x.grad", np.full(3, 3)), [3, 3, 3])
+        self.assertEqual(set(seen), {"float32"})
+        for call, part in (
+            (lambda: tripled.apply(opc.Graph().input("x", (3,), "i4")), "tensors of i4 are not for operators of this style"),
+            (lambda: paddle.to_tensor([1.0]).astype("bfloat16"), "'bfloat16' is none"),
+        ):
+            with self.assertRaises(TypeError) as raised:
+                call()
+            self.assertIn(part, str(raised.exception))
+
     def test_the_documents_tanh_without_dimensions(self):
         scope = {}
         exec(CUS_TANH, scope)

@@ -78,7 +78,7 @@ class CustomOpProp:
 def numpy_type(op: str, kind: Any) -> np.dtype:
     """As Props and kernels see it: numpy's. What numpy has not (bf16, i4) is refused by name."""
     found = getattr(kind, "numpy", kind)
-    if found is None or isinstance(kind, str) and not isinstance(kind, opc.DType):
+    if isinstance(kind, str):
         found = opc.dtype(kind).numpy
     if found is None:
         raise MXNetError(f"{op}: an input is {kind!s}, which numpy has not: cast it to float32 or int8 before the operator, and back behind it")

@@ -192,7 +192,7 @@ def _know_shapes(b: Binding, use: operator.Use, data: List[Symbol], aux: List[Sy
         shape = b.shapes.get(s.name, getattr(s, "shape", None)) if tensor is None else tensor.shape
         kind = b.types.get(s.name, getattr(s, "dtype", None)) if tensor is None else operator.numpy_type(use.name, tensor.dtype)
         shapes.append(list(shape or ()))
-        types.append(None if kind is None else np.dtype(kind).type)
+        types.append(None if kind is None else operator.numpy_type(use.name, kind).type)
     first = next((t for t in types if t is not None), np.float32)  # of those that nobody says
     types = [first if t is None else t for t in types]
     for rule, answer, known in (("infer_shape", use.prop.infer_shape(shapes), b.shapes), ("infer_type", use.prop.infer_type(types), b.types)):

@@ -22,4 +22,7 @@ def numpy_type(dtype: Any) -> np.dtype:
     known = getattr(dtype, "numpy", None)  # opc.DType
     if known is not None:
         return np.dtype(known)
-    return np.dtype(dtype.replace("paddle.", "") if isinstance(dtype, str) else dtype)
+    try:
+        return np.dtype(dtype.replace("paddle.", "") if isinstance(dtype, str) else dtype)
+    except TypeError:
+        raise TypeError(f"tensors of this style have element types of numpy's, and '{dtype!s}' is none; on a tensor of an opc.Graph opc.ops.cast has all types") from None
