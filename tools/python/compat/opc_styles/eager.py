@@ -49,13 +49,16 @@ class Array:
 
 
 class Node:
-    """One op of the tape. `back`: gradients of the outputs, and which inputs want theirs -> gradients of the inputs."""
+    """One op of the tape. `back`: gradients of the outputs, and which inputs want theirs -> gradients of the inputs; in
+    `reached` it finds which outputs a gradient has reached."""
 
-    def __init__(self, inputs: Sequence[Array], outputs: Sequence[Array], back: Callable[..., Sequence[Optional[np.ndarray]]]) -> None:
+    def __init__(
+        self, inputs: Sequence[Array], outputs: Sequence[Array], back: Callable[..., Sequence[Optional[np.ndarray]]], reached: Optional[List[bool]] = None
+    ) -> None:
         self.number = next(_count)
         self.inputs = list(inputs)
         self.zeros = [(o._value.shape, o._value.dtype) for o in outputs]
-        self.back = back
+        self.back, self.reached = back, [] if reached is None else reached
         for i, output in enumerate(outputs):
             output._node, output._index = self, i
 
@@ -154,6 +157,7 @@ def backward(heads: Sequence[Array], gradients: Sequence[np.ndarray]) -> None:
     while order:
         node, got = waiting.pop(-heapq.heappop(order))
         wanted = [a._on_tape() for a in node.inputs]
+        node.reached[:] = [g is not None for g in got]
         for array, gradient, w in zip(node.inputs, node.back(filled(got, node.zeros), wanted), wanted):
             if w and gradient is not None:
                 reach(array, gradient)

@@ -53,6 +53,8 @@ class PyLayerContext:
 
     def __init__(self) -> None:
         self._saved: Optional[Tuple[Any, ...]] = None
+        self._stopped: Tuple[Any, ...] = ()
+        self._materialize = True
 
     def save_for_backward(self, *tensors: Any) -> None:
         if self._saved is not None:
@@ -61,6 +63,14 @@ class PyLayerContext:
 
     def saved_tensor(self) -> Tuple[Any, ...]:
         return self._saved or ()
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        """These outputs have stop_gradient=True, and backward gets zeros for them."""
+        self._stopped = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """False: backward gets None, not zeros, for outputs that no gradient has reached. In a graph they are zeros."""
+        self._materialize = bool(value)
 
 
 class _Slot:
@@ -75,21 +85,31 @@ def _take(value: Any, found: List[Any], kinds: Any) -> Any:
     if isinstance(value, kinds):
         found.append(value)
         return _Slot(len(found) - 1)
+    return _rebuilt(value, lambda v: _take(v, found, kinds))
+
+
+def _rebuilt(value: Any, of: Callable[[Any], Any]) -> Any:
+    """A list, tuple or dict of other parts; itself where no part is another, so that forward can write into the caller's."""
     if type(value) in (list, tuple):
-        return type(value)(_take(v, found, kinds) for v in value)
+        parts = [of(v) for v in value]
+        return value if all(a is b for a, b in zip(parts, value)) else type(value)(parts)
     if type(value) is dict:
-        return {k: _take(v, found, kinds) for k, v in value.items()}
+        named = {k: of(v) for k, v in value.items()}
+        return value if all(named[k] is value[k] for k in value) else named
     return value
+
+
+def _copied(value: Any) -> Any:
+    """For calls that the user did not make: what they write into lists and dicts is nobody's."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_copied, value))
+    return {k: _copied(v) for k, v in value.items()} if type(value) is dict else value
 
 
 def _put(value: Any, tensors: Sequence[Any]) -> Any:
     if isinstance(value, _Slot):
         return tensors[value.index]
-    if type(value) in (list, tuple):
-        return type(value)(_put(v, tensors) for v in value)
-    if type(value) is dict:
-        return {k: _put(v, tensors) for k, v in value.items()}
-    return value
+    return _rebuilt(value, lambda v: _put(v, tensors))
 
 
 class Call:
@@ -98,6 +118,12 @@ class Call:
     def __init__(self, layer: type, arguments: Any, stops: Optional[List[bool]] = None) -> None:
         self.layer, self.arguments, self.stops = layer, arguments, stops
         self.context, self.result = PyLayerContext(), None  # result: with slots for the tensors
+        self.stopped: List[bool] = []  # which outputs forward has marked
+        self.reached: List[bool] = []  # at once: which outputs a gradient has reached
+
+    def again(self) -> "Call":
+        """For another run of forward than the caller's."""
+        return Call(self.layer, _copied(self.arguments), self.stops)
 
     def forward(self, data: Sequence[np.ndarray]) -> List[np.ndarray]:
         self.context = PyLayerContext()
@@ -106,14 +132,22 @@ class Call:
         self.result = _take(self.layer.forward(self.context, *args, **kwargs), found, Tensor)
         if not found:
             raise ValueError(f"{self.layer.__name__}.forward must return at least one Tensor: at least one output is a Tensor")
+        self.stopped = [any(t is s for s in self.context._stopped) for t in found]
         arrays = [np.array(t._value) for t in found]
         for i, array in enumerate(arrays):
             if array.dtype.kind not in "biuf":
                 raise TypeError(f"{self.layer.__name__}.forward gives Tensor {i} of type {array.dtype}: a graph has bool, integers and floats")
         return arrays
 
+    def _heads(self, dys: Sequence[np.ndarray]) -> List[Optional[Tensor]]:
+        """The gradients of the outputs, as backward gets them."""
+        made: List[Optional[Tensor]] = [Tensor(np.zeros_like(a) if stop else a) for a, stop in zip(classes.copies(dys), self.stopped)]
+        if not self.context._materialize and self.reached:
+            made = [t if there and not stop else None for t, there, stop in zip(made, self.reached, self.stopped)]
+        return made
+
     def backward(self, dys: Sequence[np.ndarray], data: Sequence[np.ndarray]) -> List[Optional[np.ndarray]]:
-        got = self.layer.backward(self.context, *[Tensor(a) for a in classes.copies(dys)])
+        got = self.layer.backward(self.context, *self._heads(dys))
         gradients = list(got) if isinstance(got, (list, tuple)) else [got]
         name = self.layer.__name__
         if len(gradients) != len(data):
@@ -213,7 +247,7 @@ def _kernels(name: str, layer: type) -> Tuple[Callable[..., Any], Callable[..., 
         with classes.kernel_of(name + "_grad"):
             call = call_of(instance, arguments)
             if instance != classes.EAGER:  # steps may overlap: the context is made anew from the inputs
-                call = Call(layer, call.arguments)
+                call = call.again()
                 call.forward(data)
             return call.backward(doutput, data)
 
@@ -321,7 +355,9 @@ class PyLayer:
             raise ValueError(f"{cls.__name__}.apply needs at least one Tensor")
         if any(isinstance(t, Variable) for t in found):
             raise TypeError(f"{cls.__name__}.apply: a PyLayer computes at once; in static mode there are py_func and static_pylayer")
-        if isinstance(found[0], opc.Tensor):
+        if any(isinstance(t, opc.Tensor) for t in found):
+            if not all(isinstance(t, opc.Tensor) for t in found):
+                raise TypeError(f"{cls.__name__}.apply: a tensor with values beside tensors of an opc.Graph: make it an input, variable or constant of the graph")
             return _node(cls, arguments, found)
         if classes.inside_kernel():
             raise RuntimeError(f"{cls.__name__}.apply within an operator's own code: call its forward")
@@ -336,6 +372,7 @@ def probe(call: Call, key: Any, data: Sequence[np.ndarray]) -> Tuple[List[opc.Sp
         key, known = None, None
     if known is None:
         with classes.probing():
+            call = call.again()
             known = ([opc.Spec(a.shape, a.dtype) for a in call.forward(data)], call.result)
         if key is not None:
             _probed[key] = known
@@ -347,7 +384,7 @@ def _hashable(value: Any) -> Any:
         return ("slot", value.index)
     if isinstance(value, (list, tuple)):
         return tuple(map(_hashable, value))
-    return tuple((k, _hashable(v)) for k, v in value.items()) if isinstance(value, dict) else value
+    return tuple((k, _hashable(v)) for k, v in value.items()) if isinstance(value, dict) else (type(value), value)
 
 
 def _node(layer: type, arguments: Any, tensors: List[opc.Tensor]) -> Any:
@@ -386,7 +423,9 @@ def _at_once(layer: type, arguments: Any, tensors: List[Tensor]) -> Any:
         def back(dys: Sequence[np.ndarray], wanted: Sequence[bool]) -> List[np.ndarray]:
             return _run(call, ("backward", layer, str(attrs)), build_back, [*values, *dys])
 
-        eager.Node(tensors, outputs, back)
+        eager.Node(tensors, outputs, back, call.reached)
+    for output, stop in zip(outputs, call.stopped):
+        output._stop = True if stop else None
     return _put(call.result, outputs)
 
 
