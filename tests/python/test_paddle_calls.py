@@ -1,4 +1,4 @@
-"""paddle's style: what a PyLayer's context offers, and the arguments that it gets."""
+"""paddle's style: what a PyLayer's context offers, the arguments that it gets, and programs without outputs."""
 # SPDX-License-Identifier: Apache-2.0
 import sys
 import unittest
@@ -107,6 +107,23 @@ class Arguments(unittest.TestCase):
             with self.assertRaises(TypeError) as raised:
                 Typed.apply(*args)
             self.assertIn("Typed.apply: a tensor with values beside tensors of an opc.Graph", str(raised.exception))
+
+
+class Programs(unittest.TestCase):
+    def test_a_program_that_runs_for_what_its_function_does(self):
+        paddle.enable_static()
+        self.addCleanup(paddle.disable_static)
+        seen = []
+        main = paddle.static.Program()
+        with paddle.static.program_guard(main):
+            x = paddle.static.data("x", [None, 2])
+            paddle.static.py_func(lambda a: seen.append(a.tolist()), x, None)
+        exe = paddle.static.Executor(paddle.CPUPlace())
+        exe.run(paddle.static.default_startup_program())
+        for rows in ([[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]):
+            self.assertEqual(exe.run(main, feed={"x": np.array(rows, "f")}), [])
+            self.assertEqual(seen.pop(), rows)
+            self.assertEqual(seen, [])
 
 
 if __name__ == "__main__":

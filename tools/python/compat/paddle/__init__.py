@@ -7,6 +7,7 @@ from .functions import (
     abs, add, cast, concat, cos, divide, exp, full, log, matmul, mean, multiply, ones, ones_like, rand, randn, reshape, seed, sigmoid, sin, split,  # noqa: A004
     sqrt, square, subtract, sum, tanh, to_tensor, transpose, uniform, zeros, zeros_like,  # noqa: A004
 )  # fmt: skip
+from .static import CPUPlace
 from .mode import disable_static, enable_static, in_dynamic_mode
 from .tensor import Tensor
 
