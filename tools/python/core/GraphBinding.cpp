@@ -35,20 +35,33 @@ user_op::TensorDesc descFrom(py::handle shape, py::handle dtype) {
 }
 
 /// What the file of a Python line has, so that the message can show the line.
-NewOp newOp(const Registry &registry, const std::string &type, const py::dict &inputs, const py::dict &attrs) {
+NewOp newOp(const Registry &registry, const std::string &type, const py::dict &inputs, const py::dict &attrs,
+            const std::string &name, const std::string &place) {
   NewOp op;
   op.type = type;
+  op.name = name;
+  op.place = place;
   for (const auto &[arg, tensors] : inputs)
     op.inputs.emplace_back(arg.cast<std::string>(), tensors.cast<std::vector<std::string>>());
   const user_op::OpDef *def = findGraphOp(registry, type);
   for (const auto &[key, value] : attrs) {
-    const auto name = key.cast<std::string>();
-    const user_op::AttrDef *attr = def ? def->findAttr(name) : nullptr;
+    const auto attrName = key.cast<std::string>();
+    const user_op::AttrDef *attr = def ? def->findAttr(attrName) : nullptr;
     // An attribute that the op does not have is reported with the op.
-    if (!attr)
-      op.attrs[name] = AttrValue(std::string());
-    else
-      op.attrs[name] = valueOf(attrFromPython(*attr, value));
+    if (!attr) {
+      op.attrs[attrName] = AttrValue(std::string());
+      continue;
+    }
+    Result<AttrValue> converted = attrFromPython(*attr, value);
+    if (!converted) {
+      Diagnostic finding;
+      finding.code = converted.status().id();
+      finding.message = type + ": " + converted.status().message();
+      finding.subject = "op " + name;
+      finding.range = placeOf(place);
+      raise({finding}, 1, StatusCode::kInvalidGraph, sourceAt(finding.range));
+    }
+    op.attrs[attrName] = std::move(*converted);
   }
   return op;
 }
@@ -57,10 +70,8 @@ py::tuple addOp(GraphMessage &graph, const std::string &type, const py::dict &in
                 const std::string &name, const std::map<std::string, int32_t> &outputs, const std::string &place,
                 const std::vector<std::string> &after) {
   const RegistryPtr registry = currentRegistry();
-  NewOp op = newOp(*registry, type, inputs, attrs);
-  op.name = name;
+  NewOp op = newOp(*registry, type, inputs, attrs, name, place);
   op.outputs = outputs;
-  op.place = place;
   op.after = after;
   std::vector<std::pair<std::string, TensorFact>> made;
   std::string madeName;

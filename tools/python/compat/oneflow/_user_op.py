@@ -30,6 +30,12 @@ class UserOpConfBuilder:
     def Input(self, input_name: str, input_blob_list: Sequence[opc.Tensor]) -> "UserOpConfBuilder":
         if isinstance(input_blob_list, opc.Tensor) or not isinstance(input_blob_list, (list, tuple)):
             raise TypeError(f'Input("{input_name}", ...) takes a list of tensors: write [{getattr(input_blob_list, "op_name", "x")}]')
+        for tensor in input_blob_list:
+            if not isinstance(tensor, opc.Tensor):
+                raise TypeError(
+                    f'Input("{input_name}", ...) of op \'{self._name or self._type}\': a {type(tensor).__name__} is no tensor of a job; '
+                    "a value comes in by a parameter of the job, tp.Numpy.Placeholder, or an input of an opc.Graph"
+                )
         self._inputs[input_name] = list(input_blob_list)
         return self
 
