@@ -228,6 +228,10 @@ def parse(op_type: str, args: Sequence[Any], kwargs: Dict[str, Any], is_input: C
     name = "mxnet::" + op_type
     if name not in _operators:
         raise MXNetError(f"no operator '{op_type}' is registered; there are {', '.join(get_all_registered_operators()) or 'none'}")
+    for key, value in [*enumerate(args), *kwargs.items()]:
+        if not is_input(value) and (isinstance(key, int) or hasattr(value, "__array__")):
+            what = "Symbols", "NDArrays, mx.nd.array(...)", "tensors of one graph"
+            raise MXNetError(f"{name}: input {key!r} is a {type(value).__name__}: Custom takes {', or '.join(what)}, and no mixture")
     named = {k: v for k, v in kwargs.items() if is_input(v)}
     settings = [f"{k}={v}" for k, v in kwargs.items() if k not in named and not (k.startswith("__") and k.endswith("__"))]
     use = Use(name, _prop_types[name], settings)
