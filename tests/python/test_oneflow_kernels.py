@@ -141,6 +141,10 @@ class Gradients(Directory):
         self.assertIn("oneflow::user_relu_forward", shown.stdout, shown.stderr)
         refused = self.do(OPC, "run", "g.pbtxt", "--input", x)
         self.assertIn("OPC0921", refused.stderr)
+        for code, more in (("OPC0921", ()), ("OPC0923", ops)):
+            refused = self.do(OPC, "run", "g.pbtxt", "--shape", "x=7,5", "--fill", "ones", *more)
+            self.assertIn(code, refused.stderr)
+            self.assertIn("make the graph with these shapes in Python", refused.stderr)
         done = self.do(OPC, "run", "g.pbtxt", "--input", x, *ops)
         self.assertIn("loss  f32[]  [5]", done.stdout, done.stderr)
         checked = self.do(OPC, "grad", "g.pbtxt", "--loss", "loss", "--check", *ops)

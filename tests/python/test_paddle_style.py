@@ -193,7 +193,7 @@ for name in USES:
             done = self.opc("compile", file, "--shape", "x=1..9,3", "--op-path", "ops", "-o", "sizes.opcplan")
             self.assertEqual(done.returncode, 0, done.stderr)
             for what in ((file, "--shape", "x=7,3"), ("sizes.opcplan",)):
-                done = self.opc("run", *what, "--op-path", "ops", "--input", "x=x.npy", "--outputs", "out")
+                done = self.opc("run", *what, "--op-path", "ops", "--input", "x=@x.npy", "--outputs", "out")
                 self.assertEqual(done.returncode, 0, done.stderr)
                 np.testing.assert_array_equal(np.load(self.path("out/y.npy")), x * 2)
             done = self.opc("grad", file, "--shape", "x=7,3", "--op-path", "ops", "--loss", "loss", "--wrt", "x", "--check")
