@@ -1,5 +1,5 @@
 # Forms that exporters and ONNX Runtime's optimizer write: batches' statistics by the number of outputs, pixels that a scale falls between,
-# bounds of one side, transposed batches, zero points of filters. Against numpy, PyTorch's numbers written down, and ONNX Runtime.
+# bounds of one side, transposed batches, zero points of filters; against numpy, PyTorch's numbers written down, and ONNX Runtime.
 # SPDX-License-Identifier: Apache-2.0
 import itertools
 import os
