@@ -74,6 +74,9 @@ struct Lock {
   LockTarget target;
   std::set<LockSection> sections; // that the file has
   std::set<LockSection> damaged;  // whose text is not what the file says that it is
+  /// Of `ops` and `grad` those whose ops are told in full: digests of the graphs in them (if, loop) without places.
+  /// Earlier builds wrote none.
+  std::set<LockSection> detailed;
   /// Ops of the forward pass in `ops`, of the others in `grad`; of a tensor what the section tensors says.
   GraphFacts facts;
   std::vector<GraphOp> constants; // of an ONNX model, as factsWithConstants() has them; earlier builds wrote none

@@ -92,9 +92,12 @@ void readHeader(const Json &document, Lock *lock) {
   }
 }
 
+constexpr const char *kDetailed = "detailed"; // Lock::detailed, by name
+
 /// Which record a fault is in: its section and number.
 void readSections(const Json &document, Lock *lock, std::string *where) {
   const Json digests = document.value("sections", Json::object());
+  const auto detailed = document.value(kDetailed, std::vector<std::string>());
   for (const LockSection section : lockSections()) {
     const std::string name = lockSectionName(section);
     if (!document.contains(name)) continue;
@@ -107,6 +110,7 @@ void readSections(const Json &document, Lock *lock, std::string *where) {
     }
     where->clear();
     lock->sections.insert(section);
+    if (std::find(detailed.begin(), detailed.end(), name) != detailed.end()) lock->detailed.insert(section);
     lock->texts[section] = recordLines(records);
     if (digests.value(name, "") != digestOf(lock->texts[section])) lock->damaged.insert(section);
   }
@@ -157,7 +161,9 @@ std::string lockText(const Lock &lock) {
   Json target = {{"device", lock.target.device}};
   if (!lock.target.mesh.empty()) target["mesh"] = lock.target.mesh;
   for (const auto &shape : lock.target.shapes) target["shapes"][shape.first] = shape.second;
-  const Json head = {{"opc_lock", lock.version}, {"graph", lock.graph}, {"target", std::move(target)}};
+  Json head = {{"opc_lock", lock.version}, {"graph", lock.graph}, {"target", std::move(target)}};
+  for (const LockSection section : lock.detailed)
+    if (lock.sections.count(section)) head[kDetailed].push_back(lockSectionName(section));
   std::string text = head.dump(-1, ' ', false, Json::error_handler_t::replace);
   text.pop_back();
   return text + ",\n\"sections\":" + digests.dump() + body + "}\n";
@@ -192,6 +198,10 @@ void takeSections(const Lock &from, const std::set<LockSection> &sections, Lock 
     if (!from.sections.count(section)) continue;
     lock->sections.insert(section);
     lock->texts[section] = lockSectionText(from, section);
+    if (from.detailed.count(section))
+      lock->detailed.insert(section);
+    else
+      lock->detailed.erase(section);
   }
 }
 

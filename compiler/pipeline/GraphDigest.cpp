@@ -1,7 +1,8 @@
-// Whether two graph files compute the same.
+// What a graph file says is to be computed: whether two files compute the same.
 // SPDX-License-Identifier: Apache-2.0
 #include "GraphDigest.h"
 
+#include "ControlOp.h"
 #include "GraphFile.h"
 #include "PlanFile.h"
 
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/text_format.h>
 
 namespace opc {
 namespace {
@@ -29,11 +31,30 @@ template <class Entries> void sortByKey(Entries *entries) {
   std::stable_sort(entries->begin(), entries->end(), [](const auto &a, const auto &b) { return a.key() < b.key(); });
 }
 
+std::unique_ptr<GraphFile> fileOf(const std::string &bytes) {
+  std::vector<Diagnostic> findings;
+  return readGraphFile("", bytes, uint64_t{1} << 40, &findings);
+}
+
+std::string withoutPlaces(const std::string &text, int depth) {
+  const std::unique_ptr<GraphFile> file = depth < kMostControlDepth ? fileOf(text) : nullptr;
+  if (!file) return text;
+  for (graph::OperatorConf &op : *file->job->mutable_net()->mutable_op()) {
+    op.clear_loc();
+    if (!op.has_user_conf()) continue;
+    const std::vector<std::string> graphs = controlGraphs(controlKind(op.user_conf().op_type_name()));
+    for (auto &attr : *op.mutable_user_conf()->mutable_attr())
+      if (std::find(graphs.begin(), graphs.end(), attr.key()) != graphs.end())
+        attr.mutable_value()->set_at_string(withoutPlaces(attr.value().at_string(), depth + 1));
+  }
+  std::string plain;
+  return google::protobuf::TextFormat::PrintToString(file->job->net(), &plain) ? plain : text;
+}
+
 } // namespace
 
 std::optional<std::string> graphDigest(const std::string &bytes) {
-  std::vector<Diagnostic> findings;
-  const std::unique_ptr<GraphFile> file = readGraphFile("", bytes, uint64_t{1} << 40, &findings);
+  const std::unique_ptr<GraphFile> file = fileOf(bytes);
   if (!file) return std::nullopt;
   std::vector<uint64_t> sums;
   for (graph::OperatorConf &op : *file->job->mutable_net()->mutable_op()) {
@@ -61,5 +82,7 @@ std::optional<std::string> graphDigest(const std::string &bytes) {
                     planChecksum({reinterpret_cast<const char *>(sums.data()), sums.size() * sizeof(uint64_t)})));
   return std::string(digits);
 }
+
+std::string graphWithoutPlaces(const std::string &text) { return withoutPlaces(text, 0); }
 
 } // namespace opc

@@ -6,12 +6,14 @@
 #include "CompilerFlags.h"
 #include "ConstantVariables.h"
 #include "ControlGraphs.h"
+#include "ControlOp.h"
 #include "DeclaredOutputs.h"
 #include "DiagnosticHandler.h"
 #include "DiagnosticList.h"
 #include "ForeignFile.h"
 #include "GradientGeneration.h"
 #include "Graph.h"
+#include "GraphDigest.h"
 #include "GraphEmitter.h"
 #include "GraphFile.h"
 #include "GraphPass.h"
@@ -161,10 +163,17 @@ void takeSizes(const GraphFile &file, CompileOptions *to) {
   }
 }
 
-/// A copy without the names of other ops at its ops: they are places, too.
+/// A copy without the names of other ops at its ops, which are places, too, and without those in the graphs of ops.
 OwningOpRef<ModuleOp> withoutOrigins(ModuleOp graph) {
   OwningOpRef<ModuleOp> copy = graph.clone();
   copy->walk([](Operation *op) { op->removeAttr(ir::kGradientOfAttr); });
+  copy->walk([](ir::UserOp op) {
+    NamedAttrList attrs(op.getOpAttrs());
+    for (const std::string &name : controlGraphs(controlKind(op.getOpType())))
+      if (auto text = dyn_cast_or_null<StringAttr>(attrs.get(name)))
+        attrs.set(name, StringAttr::get(op.getContext(), graphWithoutPlaces(text.str())));
+    op.setOpAttrsAttr(attrs.getDictionary(op.getContext()));
+  });
   return copy;
 }
 

@@ -60,6 +60,8 @@ private:
     if (!pipeline_->run(Phase::kGrad)) return invalid();
     GraphFacts &facts = made_.lock.facts;
     facts = pipeline_->facts(/*costs=*/true);
+    forgetInnerPlaces(&facts);
+    made_.lock.detailed = {LockSection::kOps, LockSection::kGrad};
     digestValues(*pipeline_, &facts);
     if (made_.isModel)
       for (GraphOp &op : factsWithConstants(*pipeline_).ops)

@@ -178,10 +178,11 @@ private:
       if (!side->undecided.empty())
         invocation.note("note: " + side->name + ": plan and costs are not compared: " + side->undecided);
       if (request.asPlanned) forgetWhatPlansLack(&side->facts);
-      if (locks[0] || locks[1]) shortenAttributes(&side->facts);
+      if ((locks[0] || locks[1]) && !side->isLock) shortenAttributes(&side->facts);
     }
     for (FactsInput *side : {&sides.a, &sides.b}) {
-      const FactsInput &other = side == &sides.a ? sides.b : sides.a;
+      FactsInput &other = side == &sides.a ? sides.b : sides.a;
+      if (side->isLock) forgetWhatLockLacks(side->detailed, &side->facts, &other.facts);
       if (!other.hasConstants)
         forgetConstants(other.facts, &side->facts);
       else if (!other.isLock)

@@ -3,6 +3,7 @@
 #include "FactsInput.h"
 
 #include "ControlOp.h"
+#include "GraphDigest.h"
 #include "GraphValues.h"
 #include "LockFile.h"
 #include "Placement.h"
@@ -29,11 +30,11 @@ void takeDecisions(GraphFacts from, GraphFacts *to) {
   to->phases = std::move(from.phases);
 }
 
+bool hasGraphs(const GraphOp &op) { return controlKind(op.type) != ControlKind::kNone; }
+
 /// Of ops whose work is graphs a plan has what they compute and not their text: here it is what a plan would have.
 Status takeGraphs(Pipeline *pipeline, const Registry &registry, GraphFacts *facts) {
-  const auto hasGraphs = [](const GraphOp &op) { return controlKind(op.type) != ControlKind::kNone; };
-  if (std::none_of(facts->ops.begin(), facts->ops.end(), hasGraphs) || !pipeline->run(Phase::kPlan))
-    return Status::ok();
+  if (!hasInnerGraphs(*facts) || !pipeline->run(Phase::kPlan)) return Status::ok();
   OPC_ASSIGN_OR_RETURN(const GraphFacts planned, factsOfPlan(pipeline->emit(Emit::kPlan), registry));
   std::map<std::string, const GraphOp *> byName;
   for (const GraphOp &op : planned.ops) byName.emplace(op.name, &op);
@@ -75,11 +76,13 @@ Outcome<FactsInput> compiledFacts(Invocation &invocation, GraphInput input, cons
   if (hasOpenInputs(pipeline.facts())) {
     OPC_RETURN_IF_ERROR(checkBound(input, pipeline.facts()));
     result.facts = factsWithConstants(pipeline);
+    forgetInnerPlaces(&result.facts);
     result.undecided = "inputs leave dimensions open";
     return result;
   }
   if (!pipeline.run(Phase::kGrad)) return failureOf(pipeline);
   result.facts = factsWithConstants(pipeline, /*costs=*/true);
+  forgetInnerPlaces(&result.facts);
   digestValues(pipeline, &result.facts);
   if (!pipeline.run(Phase::kMemory)) {
     // What was asked for is wrong whatever the graph is; the rest says why there is no plan.
@@ -155,6 +158,24 @@ void forgetConstants(const GraphFacts &locked, GraphFacts *facts) {
   std::erase_if(facts->ops, [&](const GraphOp &op) { return op.isValue && !known.count(op.name); });
 }
 
+bool hasInnerGraphs(const GraphFacts &facts) { return std::any_of(facts.ops.begin(), facts.ops.end(), hasGraphs); }
+
+void forgetInnerPlaces(GraphFacts *facts) {
+  for (GraphOp &op : facts->ops)
+    for (const std::string &graph : controlGraphs(controlKind(op.type)))
+      if (const auto attr = op.attrs.find(graph); attr != op.attrs.end())
+        if (const auto *text = attr->second.get<std::string>()) attr->second = AttrValue(graphWithoutPlaces(*text));
+}
+
+void forgetWhatLockLacks(const std::set<LockSection> &detailed, GraphFacts *locked, GraphFacts *facts) {
+  for (GraphFacts *side : {locked, facts})
+    for (GraphOp &op : side->ops) {
+      if (detailed.count(op.role == "forward" ? LockSection::kOps : LockSection::kGrad)) continue;
+      // Its digests are of texts with the model's path in them.
+      for (const std::string &graph : controlGraphs(controlKind(op.type))) op.attrs.erase(graph);
+    }
+}
+
 void digestValues(const Pipeline &pipeline, GraphFacts *facts) {
   for (GraphTensor &v : facts->variables)
     if (const auto value = pipeline.values().find(v.name); value != pipeline.values().end()) {
@@ -191,6 +212,7 @@ Result<FactsInput> factsOfLock(const GraphInput &input, std::optional<MeshReques
   result.isLock = true;
   result.facts = std::move(lock.facts);
   std::move(lock.constants.begin(), lock.constants.end(), std::back_inserter(result.facts.ops));
+  result.detailed = lock.detailed;
   result.hasConstants = lock.sections.count(LockSection::kConstants) > 0;
   const auto has = [&](LockSection section) { return lock.sections.count(section) > 0; };
   ComparisonOptions &known = result.known;

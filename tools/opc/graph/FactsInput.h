@@ -5,10 +5,12 @@
 #include "GraphComparison.h"
 #include "GraphInput.h"
 #include "Invocation.h"
+#include "Lock.h"
 #include "ModelFlags.h"
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 namespace opc::cli {
@@ -23,7 +25,8 @@ struct FactsRequest {
 struct FactsInput {
   std::string name; // what reports call it
   bool isPlan = false, isLock = false, isIr = false;
-  bool hasConstants = true; // of a model; locks of earlier builds have none
+  bool hasConstants = true;       // of a model; locks of earlier builds have none
+  std::set<LockSection> detailed; // of a lock
   GraphFacts facts;
   ComparisonOptions known; // what can be compared: of a lock the sections that it has
   std::unique_ptr<Registry> registry;
@@ -48,6 +51,13 @@ GraphFacts factsWithConstants(const Pipeline &pipeline, bool costs = false);
 void takeConstantsAsVariables(const GraphFacts &other, GraphFacts *facts);
 /// The same, of a lock without the constants of a model.
 void forgetConstants(const GraphFacts &locked, GraphFacts *facts);
+
+/// Whether an op is of graphs: if, loop.
+bool hasInnerGraphs(const GraphFacts &facts);
+/// Takes the places out of the graphs in ops (if, loop): they name the model's file.
+void forgetInnerPlaces(GraphFacts *facts);
+/// Before a lock is compared: takes out of both what a lock of an earlier build does not hold of ops.
+void forgetWhatLockLacks(const std::set<LockSection> &detailed, GraphFacts *locked, GraphFacts *facts);
 
 /// Gives each variable whose values came with the graph (an ONNX model) their digest in place of an initializer.
 void digestValues(const Pipeline &pipeline, GraphFacts *facts);
