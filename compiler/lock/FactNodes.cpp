@@ -1,6 +1,7 @@
 // The facts of a graph as nodes and edges.
 // SPDX-License-Identifier: Apache-2.0
 #include "FactNodes.h"
+#include "AttrChange.h"
 #include "LockRecords.h"
 
 #include <algorithm>
@@ -68,7 +69,7 @@ void FactNodes::addOps() {
     node.type = op.type;
     node.range = op.range;
     for (const auto &[name, value] : op.attrs)
-      node.content += name + ":" + attrTypeName(value.type()) + "=" + value.toString() + "\n";
+      node.content += name + ":" + attrTypeName(value.type()) + "=" + attributeText(value) + "\n";
     node.role = op.role;
     node.content += op.role + "\n" + op.device;
     for (const GraphTensor &t : op.outputs) node.types += tensorTypeText(t) + " ";

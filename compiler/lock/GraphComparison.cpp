@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "GraphComparison.h"
 
+#include "AttrChange.h"
 #include "CostComparison.h"
 #include "LockRecords.h"
 
@@ -182,20 +183,18 @@ private:
       for (const auto &attr : *attrs) names.insert(attr.first);
     const auto textOf = [](const std::map<std::string, AttrValue> &attrs, const std::string &name) -> std::string {
       const auto found = attrs.find(name);
-      return found == attrs.end() ? "(none)" : found->second.toString();
+      return found == attrs.end() ? "(none)" : attributeText(found->second);
     };
     for (const std::string &name : names) {
       const auto x = a.attrs.find(name), y = b.attrs.find(name);
       const bool both = x != a.attrs.end() && y != b.attrs.end();
-      if (both && x->second == y->second) continue;
+      if (both && sameAttribute(x->second, y->second)) continue;
       std::string was = textOf(a.attrs, name), is = textOf(b.attrs, name);
-      if (was == is) {
-        if (!both || x->second.type() == y->second.type()) continue; // a NaN, which does not equal itself
+      if (was == is && both) {
         was = attrTypeName(x->second.type()) + (" " + was);
         is = attrTypeName(y->second.type()) + (" " + is);
       }
-      add(nodeB, "OP_ATTR_CHANGED", Severity::kError, "attr " + name + ": " + shortened(was) + " -> " + shortened(is),
-          was, is);
+      add(nodeB, "OP_ATTR_CHANGED", Severity::kError, "attr " + name + ": " + changeText(was, is), was, is);
     }
     if (a.role != b.role)
       add(nodeB, "OP_ATTR_CHANGED", Severity::kError, "role: " + a.role + " -> " + b.role, a.role, b.role);
@@ -203,12 +202,6 @@ private:
       add(nodeB, "PLACEMENT_CHANGED", Severity::kError, "device: " + orAny(a.device) + " -> " + orAny(b.device),
           a.device, b.device)
           .subject = ChangeSubject::kStates;
-  }
-
-  /// Long values differ somewhere in their middle: `expected` and `found` have all of them.
-  static std::string shortened(const std::string &text) {
-    constexpr size_t kMost = 60;
-    return text.size() <= kMost ? text : text.substr(0, kMost - 3) + "...";
   }
 
   void compareVariables(const FactNode &nodeA, const FactNode &nodeB) {
@@ -222,8 +215,7 @@ private:
     const std::string was = lock::initialText(a), is = lock::initialText(b);
     const bool isNewlyKnown = was.empty() && !b.digest.empty();
     if (was != is && !isNewlyKnown)
-      add(nodeB, "OP_ATTR_CHANGED", Severity::kError, "initializer: " + shortened(was) + " -> " + shortened(is), was,
-          is);
+      add(nodeB, "OP_ATTR_CHANGED", Severity::kError, "initializer: " + changeText(was, is), was, is);
   }
 
   bool sameTensor(const FactNode::Operand &a, const FactNode::Operand &b) const {

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 import sys
 import unittest
 
@@ -11,7 +12,7 @@ import numpy as np
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import messages as m
-from check_cases import GRAPH, Checks, relocked
+from check_cases import GRAPH, OPC, Checks, relocked
 
 F32 = np.float32
 X = np.linspace(-1, 1, 12, dtype=F32).reshape(4, 3)
@@ -136,6 +137,42 @@ class Models(Files):
     def test_one_lock_for_two(self):
         self.write("nets/net.pbtxt", "no graph")
         self.assertIn("would have one lock", self.check("nets", code=2).stderr)
+
+
+class Branches(Files):
+    """Models with If, whose branches are graphs in an op."""
+
+    def choice(self, other, bias=1.0):
+        yes = m.graph([m.node("Constant", [], ["k"], value=np.array([bias], F32)), m.node("Add", ["x", "k"], ["t"])], [], [m.value("t", (4,))])
+        no = m.graph([m.node(other, ["x"], ["e"])], [], [m.value("e", (4,))])
+        return m.model(m.graph([m.node("If", ["c"], ["y"], "choice", then_branch=yes, else_branch=no)], [m.value("x", (4,)), m.value("c", (), 9)], [m.value("y")]))
+
+    def diff(self, a, b, code=1):
+        done = subprocess.run([OPC, "diff", self.path(a), b, "--json"], capture_output=True, text=True, timeout=120, cwd=self.path("nets"))
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return [(f["rule"], f["op"]) for f in json.loads(done.stdout)["findings"]]
+
+    def test_another_branch(self):
+        self.put(self.choice("Neg"))
+        self.check("nets", "--update")
+        self.put(self.choice("Neg"), "old.onnx")
+        self.assertEqual(self.diff("old.onnx", "net.onnx", code=0), [])
+        self.put(self.choice("Exp"))
+        for found in (self.findings("nets", "--no-run"), self.findings("nets/net.onnx", "--no-run", "--against", "old.onnx")):
+            self.assertEqual([(f["rule"], f["op"]) for f in found if f["severity"] == "error" and f["rule"] != "FLOPS_GREW"], [("OP_ATTR_CHANGED", "choice")])
+        self.assertIn(("OP_ATTR_CHANGED", "choice"), self.diff("nets/net.opc.lock", "net.onnx"))
+        self.assertEqual([f for f in self.diff("old.onnx", "net.onnx") if f[0].startswith("OP_")], [("OP_ATTR_CHANGED", "choice")])
+
+    def test_its_name_and_folder_do_not_count(self):
+        self.put(self.choice("Neg"))
+        self.check("nets", "--update")
+        lock = self.read("nets/net.opc.lock")
+        self.check("net.onnx", "--no-run", "--use", "EXACT", "-C", self.path("nets"))
+        self.check("net.onnx", "--update", "-C", self.path("nets"))
+        self.assertEqual(self.read("nets/net.opc.lock"), lock)
+        self.put(self.choice("Neg"), "nets/other.onnx")
+        self.check("nets/other.onnx", "--update")
+        self.assertEqual(self.read("nets/other.opc.lock").replace("other.onnx", "net.onnx"), lock)
 
 
 class OpenModels(Files):

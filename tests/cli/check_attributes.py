@@ -1,0 +1,169 @@
+# Values that opc check and opc diff must tell apart, or take for one: long ones, which a lock has as digests, zeros with a sign, graphs in
+# ops, initializers that say their defaults.
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import re
+import shlex
+import subprocess
+import tempfile
+import unittest
+
+from check_cases import OPC, Checks, relocked
+
+# An op with attributes of every length, which change none of its numbers.
+NOTED = """#include "opc/Op.h"
+namespace opc {
+using namespace user_op;
+REGISTER_USER_OP("noted").Input("x").Output("y").Doc("An op.").Attr<std::string>("text", "").Attr<float>("number", 0)
+    .Attr<std::vector<int32_t>>("integers", {}).Attr<std::vector<float>>("numbers", {}).Attr<std::vector<std::string>>("texts", {})
+    .SetTensorDescInferFn([](InferContext *ctx) -> Maybe<void> { return ctx->Out("y") = ctx->In("x"), Maybe<void>::Ok(); });
+struct Copy final : OpKernel {
+  void Compute(KernelComputeContext *ctx) const override {
+    const Tensor *x = ctx->Tensor4ArgNameAndIndex("x", 0);
+    Tensor *y = ctx->Tensor4ArgNameAndIndex("y", 0);
+    for (int64_t i = 0; i < x->shape().elem_cnt(); ++i) y->mut_dptr<float>()[i] = x->dptr<float>()[i];
+  }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
+REGISTER_USER_KERNEL("noted").SetCreateFn<Copy>().SetIsMatchedHob(HobDeviceType() == DeviceType::kCPU);
+}
+"""
+
+
+def port(name, shape):
+    dims = " ".join(f"dim: {d}" for d in shape)
+    return f'op {{ name: "{name}" input_conf {{ out: "out" blob_conf {{ shape {{ {dims} }} data_type: kFloat }} }} }}\n'
+
+
+def user(name, kind, inputs, outputs, more="", first=""):
+    text = "".join(f' input {{ key: "{k}" value {{ s: "{v}" }} }}' for k, v in inputs.items())
+    text += "".join(f' output {{ key: "{k}" value {{ s: "{name}/{k}_0" }} }}' for k in outputs)
+    return f'op {{ name: "{name}"{first} user_conf {{ op_type_name: "{kind}"{text}{more} }} }}\n'
+
+
+def output(name, tensor):
+    return f'op {{ name: "{name}" output_conf {{ in: "{tensor}" out: "out" }} }}\n'
+
+
+def attr(name, value):
+    return f' attr {{ key: "{name}" value {{ {value} }} }}'
+
+
+def noted(name, value):
+    return port("x", [4]) + user("act", "noted", {"x": "x/out"}, ["y"], attr(name, value)) + output("y", "act/y_0")
+
+
+def scaled(factor):
+    more = attr("has_float_operand", "at_bool: true") + attr("float_operand", f"at_double: {factor}")
+    return port("x", [3]) + user("n", "scalar_mul", {"in": "x/out"}, ["out"], more) + output("y", "n/out_0")
+
+
+def constant(value):
+    more = attr("floating_value", f"at_double: {value}") + attr("is_floating_value", "at_bool: true") + attr("dtype", "at_data_type: kFloat")
+    return user("n", "constant", {}, ["out"], more + attr("shape", "at_shape { dim: 3 }")) + output("y", "n/out_0")
+
+
+def chosen(other, place=""):
+    """An `if` whose second branch is the op `other`."""
+    def branch(kind):
+        op = user("e", kind, {"x": "in0/out"}, ["y"], first=f' loc: "{place}"' if place else "")
+        return (port("in0", [4]) + op + output("out0", "e/y_0")).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+    more = attr("then_graph", f'at_string: "{branch("relu")}"') + attr("else_graph", f'at_string: "{branch(other)}"')
+    more += attr("shapes", "at_list_shape { val { dim: 4 } }") + attr("dtypes", "at_list_data_type { val: kFloat }")
+    condition = 'op { name: "c" input_conf { out: "out" blob_conf { shape { } data_type: kBool } } }\n'
+    return condition + port("x", [4]) + user("i", "if", {"cond": "c/out", "in": "x/out"}, ["out"], more) + output("y", "i/out_0")
+
+
+class Attributes(Checks):
+    @classmethod
+    def setUpClass(cls):
+        folder = cls.enterClassContext(tempfile.TemporaryDirectory())
+        source, cls.plugin = os.path.join(folder, "noted.cpp"), os.path.join(folder, "libnoted.so")
+        with open(source, "w", encoding="utf-8") as f:
+            f.write(NOTED)
+        flags = [shlex.split(subprocess.run([OPC, "sdk", f], capture_output=True, text=True, check=True).stdout) for f in ("--cflags", "--ldflags")]
+        subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-O0", "-fPIC", "-shared", *flags[0], source, "-o", cls.plugin, *flags[1]], check=True)
+
+    def check(self, *args, code=0, env=None):
+        return super().check(*args, code=code, env={"OPC_PLUGINS": self.plugin, **(env or {})})
+
+    def diff(self, a, b, code=1):
+        done = subprocess.run([OPC, "diff", a, b, "--json", "--plugin", self.plugin], capture_output=True, text=True, timeout=120, cwd=self.folder)
+        self.assertEqual(done.returncode, code, (a, b, done.stdout, done.stderr))
+        return [(f["rule"], f["op"], f["message"]) for f in json.loads(done.stdout)["findings"]]
+
+    def everywhere(self, old, new):
+        """What the lock, the other graph, and opc diff of both say: rules and ops, the same of all four. Returns the message of diff."""
+        self.locked(old)
+        self.write("old.pbtxt", old)
+        self.write("g.pbtxt", new)
+        found = [self.findings("g.pbtxt", "--no-run", *against, code=None) for against in ([], ["--against", "old.pbtxt"])]
+        said = [[(f["rule"], f["op"]) for f in one] for one in found]
+        code = 1 if said[0] else 0
+        from_lock, from_graph = self.diff("g.opc.lock", "g.pbtxt", code), self.diff("old.pbtxt", "g.pbtxt", code)
+        self.assertEqual(said[0], said[1])
+        self.assertEqual(said[0], [f[:2] for f in from_lock])
+        self.assertEqual(said[0], [f[:2] for f in from_graph])
+        for f in from_lock + from_graph + [("", "", f["message"]) for one in found for f in one]:
+            sides = f[2].partition(": ")[2].split(" -> ")
+            self.assertEqual(len(set(sides)), 2, f)
+        return said[0], [f[2] for f in from_graph]
+
+    def test_long_values(self):
+        """The last one of many is another one."""
+        values = {"text": ('at_string: "' + "a" * 499 + '%s"', "a", "b"), "integers": ("at_list_int32 { " + "val: 1 " * 499 + "val: %s }", 1, 2),
+                  "numbers": ("at_list_float { " + "val: 1 " * 499 + "val: %s }", 1, 1.5), "texts": ("at_list_string { " + 'val: "1" ' * 499 + 'val: "%s" }', 1, 2)}
+        for name, (text, was, is_) in values.items():
+            old, new = (noted(name, text % one) for one in (was, is_))
+            with self.subTest(name):
+                self.assertEqual(self.everywhere(old, old)[0], [])
+                said, messages = self.everywhere(old, new)
+                self.assertEqual(said, [("OP_ATTR_CHANGED", "act")])
+                self.assertLess(len(messages[0]), 200)
+
+    def test_zeros_and_what_is_no_number(self):
+        for old, new in ((scaled("0"), scaled("-0.0")), (noted("number", "at_float: 0"), noted("number", "at_float: -0.0")),
+                         (noted("numbers", "at_list_float { val: 0 val: 1 }"), noted("numbers", "at_list_float { val: -0.0 val: 1 }"))):
+            op = "n" if "scalar_mul" in old else "act"
+            self.assertEqual(self.everywhere(old, new)[0], [("OP_ATTR_CHANGED", op)])
+            self.assertEqual(self.everywhere(new, new)[0], [])
+        self.assertEqual(self.everywhere(constant("nan"), constant("nan"))[0], [])
+        self.assertEqual(self.everywhere(constant("nan"), constant("1"))[0], [("OP_ATTR_CHANGED", "n")])
+        self.assertEqual(self.everywhere(constant("0"), constant("-0.0"))[0], [("OP_ATTR_CHANGED", "n")])
+
+    def test_a_branch(self):
+        self.assertEqual(self.everywhere(chosen("abs"), chosen("abs"))[0], [])
+        said, messages = self.everywhere(chosen("abs"), chosen("exp"))
+        self.assertEqual(said, [("OP_ATTR_CHANGED", "i")])
+        self.assertIn('"abs', messages[0])
+        self.assertIn('"exp', messages[0])
+        # Where an op of a branch comes from is none of its values.
+        self.assertEqual(self.everywhere(chosen("abs", "a.onnx: node 1"), chosen("abs", "b.onnx: node 1"))[0], [])
+        self.assertEqual(self.everywhere(chosen("abs", "a.onnx: node 1"), chosen("abs"))[0], [])
+        self.check("g.pbtxt", "--use", "EXACT", "--against", "old.pbtxt")
+        self.assertEqual(self.everywhere(chosen("abs", "a.onnx: node 1"), chosen("exp", "a.onnx: node 1"))[0], [("OP_ATTR_CHANGED", "i")])
+
+    def test_a_lock_of_an_earlier_build(self):
+        """It has digests of branches with the places in them, of which nothing can be said; of other long values it says what it has."""
+        self.locked(chosen("abs", "elsewhere/a.onnx: node 1"))
+        text = self.read("g.opc.lock")
+        old = re.sub(r',"detailed":\[[^\]]*\]', "", text)
+        old = re.sub(r'("(then|else)_graph":\{"raw":\{"kind":6,"bytes":"7368613235363a)[0-9a-f]{8}', r"\g<1>33333333", old)
+        self.assertNotEqual(old.split("\n")[0], text.split("\n")[0])
+        self.write("g.opc.lock", relocked(old))
+        self.check("g.pbtxt")
+        self.assertEqual(self.diff("g.opc.lock", "g.pbtxt", code=0), [])
+        self.check("g.pbtxt", "--update=ops")
+        self.write("g.pbtxt", chosen("exp", "elsewhere/a.onnx: node 1"))
+        self.assertEqual(self.rules("g.pbtxt", "--no-run"), {"OP_ATTR_CHANGED"})
+        self.locked(noted("text", 'at_string: "' + "a" * 500 + '"'))
+        self.write("g.opc.lock", re.sub(r',"detailed":\[[^\]]*\]', "", self.read("g.opc.lock")))
+        self.check("g.pbtxt")
+        self.write("g.pbtxt", noted("text", 'at_string: "' + "b" * 500 + '"'))
+        self.assertEqual(self.rules("g.pbtxt"), {"OP_ATTR_CHANGED"})
+
+
+if __name__ == "__main__":
+    unittest.main()
