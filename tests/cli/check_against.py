@@ -65,6 +65,16 @@ class Against(Checks):
         # With the graph itself gone, too, the folder has none.
         os.remove(self.path("graphs/g.pbtxt"))
         self.assertEqual(found("graphs"), gone | {"graphs/g.pbtxt"})
+        named = gone - {"graphs/b.onnx"} | {"graphs/g.pbtxt"}
+        self.assertEqual(found(), named)
+        # Whether a lock is left there or not.
+        self.write("graphs/g.opc.lock", "{}")
+        self.assertEqual(found("graphs"), gone | {"graphs/g.pbtxt"})
+        self.assertEqual(found(), named)
+        shutil.rmtree(self.path("graphs"))
+        self.assertEqual(found(), named)
+        self.write("opc.toml", '[check]\npaths = ["graphs/**/*.pb"]\n')
+        self.assertIn("no file matches 'graphs/**/*.pb'", self.check("--against", "HEAD", code=2).stderr)
 
     def test_a_tree_that_is_in_itself_many_times(self):
         tree = self.git_says("write-tree")

@@ -136,6 +136,20 @@ class Values(Checks):
         os.rename(self.path("g.pbtxt"), self.path("h.pbtxt"))
         self.assertIn("LOCK_UNREFERENCED", self.rules("."))
 
+    def test_the_last_graph_is_gone(self):
+        """Its lock is what is left of it, in a folder that is named and where a glob of the settings would find the graph."""
+        for number, args in enumerate((["graphs"], [])):
+            self.write("graphs/g.pbtxt", GRAPH)
+            self.write("opc.toml", '[check]\npaths = ["graphs/*.pbtxt"]\n' if number else "")
+            self.check(*args, "--update")
+            os.remove(self.path("graphs/g.pbtxt"))
+            found = self.findings(*args, code=0)
+            self.assertEqual([(f["rule"], f["graph"], f["severity"]) for f in found], [("LOCK_UNREFERENCED", "graphs/g.opc.lock", "warning")])
+            self.check(*args, code=1, env={"CI": "true"})
+            self.check(*args, "--unreferenced", "delete")
+            self.assertEqual(os.listdir(self.path("graphs")), [])
+            self.check(*args, code=2)  # neither a graph nor a lock
+
     def test_nan(self):
         """A NaN equals nothing, unless the settings say so."""
         self.locked(GRAPH.replace('"relu"', '"sqrt"'))

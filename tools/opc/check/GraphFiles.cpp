@@ -59,6 +59,12 @@ bool hasGraph(const std::string &stem) {
                      [&](const char *ending) { return fs::is_regular_file(stem + ending, error); });
 }
 
+/// Of globs: paths below the working directory are relative.
+fs::path folderOf(const std::string &folder) {
+  std::error_code error;
+  return fs::equivalent(folder, ".", error) ? fs::path() : fs::path(folder);
+}
+
 /// Regular files below a folder, sorted.
 Result<std::vector<std::string>> filesBelow(const std::string &folder) {
   std::vector<std::string> files;
@@ -87,9 +93,13 @@ bool matchesGlob(const std::string &glob, const std::string &path) {
   return any != std::string::npos && matchesGlob(glob.substr(0, any) + glob.substr(any + kAnyFolders.size()), path);
 }
 
+bool matchesGlob(const GraphGlob &glob, const std::string &path) {
+  return matchesGlob((folderOf(glob.folder) / glob.glob).lexically_normal().string(), path);
+}
+
 Result<GraphFiles> filesOfGlob(const std::string &folder, const std::string &glob) {
   std::error_code error;
-  const fs::path root = fs::equivalent(folder, ".", error) ? fs::path() : fs::path(folder);
+  const fs::path root = folderOf(folder);
   // What stands before the first wildcard need not be searched for.
   const size_t wild = glob.find_first_of("*?[");
   const std::string fixed = wild == std::string::npos ? glob : glob.substr(0, glob.rfind('/', wild) + 1);
@@ -147,18 +157,19 @@ Result<GraphFiles> findGraphs(const std::vector<std::string> &paths) {
     }
     OPC_ASSIGN_OR_RETURN(const std::vector<std::string> files, filesBelow(path));
     std::set<std::string> locks;
-    const size_t before = found.graphs.size();
+    const size_t before = found.graphs.size(), orphansBefore = found.orphans.size();
     for (const std::string &file : files)
       if (isGraph(file) && !isManifest(file)) {
         add(file);
         for (const std::string &beside : {lockPathOf(file), inputsPathOf(file), valuesPathOf(file)})
           locks.insert(beside);
       }
-    if (found.graphs.size() == before && locks.empty())
-      return usageError("no graph is in " + path, "graphs are files that end in .pbtxt, .prototxt, .pb or .onnx");
     for (const std::string &file : files)
       if (const auto stem = stemOfLock(file); stem && !locks.count(file) && !hasGraph(*stem))
         found.orphans.push_back(file);
+    // Locks alone are what is left when the last graph has gone.
+    if (found.graphs.size() == before && locks.empty() && found.orphans.size() == orphansBefore)
+      return usageError("no graph is in " + path, "graphs are files that end in .pbtxt, .prototxt, .pb or .onnx");
   }
   return found;
 }
@@ -211,15 +222,13 @@ Result<std::vector<std::string>> takeRemovedGraphs(const std::string &revision, 
   }
   *paths = std::move(left);
   for (const GraphGlob &g : globs) {
-    std::error_code error;
-    const fs::path root = fs::equivalent(g.folder, ".", error) ? fs::path() : fs::path(g.folder);
     const size_t wild = g.glob.find_first_of("*?[");
     if (wild == std::string::npos) continue;
-    const std::string start = (root / g.glob.substr(0, g.glob.rfind('/', wild) + 1)).string();
+    const std::string start = (folderOf(g.folder) / g.glob.substr(0, g.glob.rfind('/', wild) + 1)).string();
     std::set<std::string> below;
     OPC_RETURN_IF_ERROR(addGone(revision, start.empty() ? "." : start, &below));
     for (const std::string &file : below)
-      if (matchesGlob((root / g.glob).lexically_normal().string(), file)) gone.insert(file);
+      if (matchesGlob(g, file)) gone.insert(file);
   }
   return std::vector<std::string>(gone.begin(), gone.end());
 }

@@ -16,7 +16,7 @@ struct GraphFiles {
 
 /// `paths`: files, and folders, in which every *.pbtxt, *.prototxt, *.pb and *.onnx is a graph. Folders whose name
 /// begins with a dot, crash folders and ONNX's test_data_set_* are passed over, as are manifests of Python operators,
-/// and links are not followed. Errors: OPC0706; OPC0001 for a folder without graphs.
+/// and links are not followed. Errors: OPC0706; OPC0001 for a folder without graphs and locks.
 Result<GraphFiles> findGraphs(const std::vector<std::string> &paths);
 
 /// The files below `folder` that a glob matches, locks and manifests aside; ** stands for any folders, also none.
@@ -33,6 +33,8 @@ struct GraphGlob {
 Result<std::vector<std::string>> takeRemovedGraphs(const std::string &revision, const std::vector<GraphGlob> &globs,
                                                    std::vector<std::string> *paths);
 
+/// Whether a graph is one of a glob's, called as filesOfGlob() calls it.
+bool matchesGlob(const GraphGlob &glob, const std::string &path);
 /// Whether a glob matches a path as a whole; "**/" stands for any folders, also none.
 bool matchesGlob(const std::string &glob, const std::string &path);
 

@@ -81,8 +81,15 @@ GraphReport removedGraph(const CheckSettings &settings, const std::string &path)
   return removed;
 }
 
-/// Those of the command line, else those of the settings.
-Result<GraphFiles> pathsOf(Invocation &invocation, const std::vector<std::string> &positional) {
+/// A glob of the settings that matches nothing of the tree, and what says so.
+struct EmptyGlob {
+  GraphGlob glob;
+  Status status;
+};
+
+/// Those of the command line, else those of the settings. What has neither a graph nor a lock is in `empty`.
+Result<GraphFiles> pathsOf(Invocation &invocation, const std::vector<std::string> &positional,
+                           std::vector<EmptyGlob> *empty) {
   GraphFiles paths;
   paths.graphs = positional;
   if (!positional.empty()) return paths;
@@ -90,12 +97,14 @@ Result<GraphFiles> pathsOf(Invocation &invocation, const std::vector<std::string
     if (v.isDefault() || v.key->name != kPathsSetting) continue;
     for (const std::string &glob : v.values) {
       OPC_ASSIGN_OR_RETURN(const GraphFiles found, filesOfGlob(v.folder, glob));
-      if (found.graphs.empty()) return usageError("no file matches '" + glob + "', which " + v.origin + " names");
+      if (found.graphs.empty() && found.orphans.empty())
+        empty->push_back(
+            {{v.folder, glob}, usageError("no file matches '" + glob + "', which " + v.origin + " names")});
       paths.graphs.insert(paths.graphs.end(), found.graphs.begin(), found.graphs.end());
       paths.orphans.insert(paths.orphans.end(), found.orphans.begin(), found.orphans.end());
     }
   }
-  if (paths.graphs.empty())
+  if (paths.graphs.empty() && paths.orphans.empty() && empty->empty())
     return usageError("opc check needs a graph or a folder", "opc check graphs/, or paths in opc.toml, [check]");
   return paths;
 }
@@ -164,9 +173,14 @@ public:
     if (listRules_) return listRules(invocation);
     OPC_RETURN_IF_ERROR(readFlags(invocation));
     OPC_RETURN_IF_ERROR(readAgainst());
-    OPC_ASSIGN_OR_RETURN(GraphFiles named, pathsOf(invocation, positional));
+    std::vector<EmptyGlob> empty;
+    OPC_ASSIGN_OR_RETURN(GraphFiles named, pathsOf(invocation, positional, &empty));
     CheckReport report;
     if (!settings_.revision.empty()) OPC_RETURN_IF_ERROR(addRemoved(invocation, positional.empty(), &named, &report));
+    for (const EmptyGlob &e : empty) // all of whose graphs the revision may have had
+      if (std::none_of(report.graphs.begin(), report.graphs.end(),
+                       [&](const GraphReport &gone) { return matchesGlob(e.glob, gone.graph); }))
+        return e.status;
     OPC_ASSIGN_OR_RETURN(GraphFiles files, findGraphs(named.graphs));
     files.orphans.insert(files.orphans.end(), named.orphans.begin(), named.orphans.end());
     OPC_RETURN_IF_ERROR(checkReports(files.graphs));
