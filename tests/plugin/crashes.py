@@ -16,7 +16,9 @@ SIGNALS = not re.search("address", os.environ.get("OPC_SANITIZE", ""))
 
 PLUGIN = r'''
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <string>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -39,6 +41,10 @@ static void die(const std::string &how) {
     *(volatile char *)::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) = 1;
   }
   if (how == "overflow") zero = deeper(nullptr);
+  if (how == "exit") std::exit(0);
+  if (how == "_exit") ::_exit(0);
+  if (how == "SIGKILL") ::raise(SIGKILL);
+  if (how == "print") std::printf("printed by the kernel\n");
 }
 static void mayDie(const char *place, const std::string &where, const std::string &how) {
   if (where == place) die(how);
@@ -103,8 +109,8 @@ class Crashes(unittest.TestCase):
                               timeout=120, cwd=self.folder, env=env)
 
     def bundle(self, done):
-        names = re.findall(r"^opc debug replay (\S+)$", done.stderr, re.M)
-        self.assertEqual(len(names), 1, done.stderr)
+        names = re.findall(r"^(?:help: )?opc debug replay (\S+)$", done.stdout + done.stderr, re.M)
+        self.assertEqual(len(names), 1, (done.stdout, done.stderr))
         with open(os.path.join(self.folder, names[0], "bundle.json"), encoding="utf-8") as f:
             about = json.load(f)
         self.assertTrue(os.path.exists(os.path.join(self.folder, names[0], "graph.pbtxt")))
@@ -142,9 +148,64 @@ class Crashes(unittest.TestCase):
             for how, number in (("SIGFPE", signal.SIGFPE), ("overflow", signal.SIGSEGV)):
                 with self.subTest(where=where, how=how):
                     done = self.run_opc(where, how, "check", "--update", "-j", "4")
-                    self.assertEqual(done.returncode, 70 if where == "shape" else -number, (done.stdout, done.stderr))
+                    self.assertEqual(done.returncode, 70 if where == "shape" else 5, (done.stdout, done.stderr))
+                    self.assertIn("INTERNAL_ERROR" if where == "shape" else "RUN_FAILED]: OPC0605: the kernel of op culprit (crashes)", done.stdout)
                     self.assertEqual(self.bundle(done)["signal"], signal.Signals(number).name)
                     self.assertFalse(os.path.exists(os.path.join(self.folder, "g.opc.lock")))
+
+    def test_checks_of_others(self):
+        """However a kernel ends the process that checks its graph: it is a finding, the other graphs are checked, and reports are written."""
+        with open(os.path.join(self.folder, "z.pbtxt"), "w", encoding="utf-8") as f:
+            f.write(GRAPH % ("", ""))
+        self.checked("none", "--update", code=0)
+        with open(os.path.join(self.folder, "z.pbtxt"), "w", encoding="utf-8") as f:
+            f.write((GRAPH % ("", "")).replace("dim: 3", "dim: 5"))
+        for how, says in (("SIGSEGV", r"OPC0605: the kernel of op culprit \(crashes\) touched memory"), ("SIGABRT", "called abort()"),
+                          ("SIGKILL", "OPC0605: .* ended by a signal: Killed"), ("exit", r"OPC0603: .* culprit .* called exit\(0\)"),
+                          ("_exit", "OPC0603: .* ended the process .* exit code 0")):
+            for more in ([], ["-j", "1"], ["--twice"]):
+                with self.subTest(how=how, more=more):
+                    done = self.checked(how, "--report", "json=r.json", *more, code=5)
+                    with open(os.path.join(self.folder, "r.json"), encoding="utf-8") as f:
+                        found = [(f["graph"], f["rule"], f["message"]) for f in json.load(f)["findings"] if f["severity"] == "error"]
+                    os.remove(os.path.join(self.folder, "r.json"))
+                    failed = [f for f in found if f[0] == "g.pbtxt"]
+                    self.assertEqual([f[1] for f in failed], ["RUN_FAILED"])
+                    self.assertRegex(failed[0][2], says)
+                    self.assertIn(("z.pbtxt", "INPUT_TYPE_CHANGED"), [f[:2] for f in found])
+                    self.assertIn("checked 2 graphs", done.stderr)
+        self.assertEqual(self.checked("_exit", "--except", "RUN_FAILED", "--ignore", "z.pbtxt:*", code=0).stderr.splitlines()[-1],
+                         "checked 2 graphs: no finding")
+
+    def test_what_a_process_hands_over(self):
+        """Locks, whole outputs and what kernels print are the same as from this process, with a plugin or without."""
+        with open(os.path.join(self.folder, "plain.pbtxt"), "w", encoding="utf-8") as f:
+            f.write((GRAPH % ("", "")).replace("crashes", "relu").split("attr", maxsplit=1)[0] +
+                    '} }\nop { name: "y" output_conf { in: "culprit/y_0" } }\n')
+        self.checked("print", "--update", "--keep-outputs", code=0, graph="plain.pbtxt")
+        names = ("plain.opc.lock", "plain.opc.outputs.npz")
+        def made():
+            texts = []
+            for name in names:
+                with open(os.path.join(self.folder, name), "rb") as f:
+                    texts.append(f.read())
+                os.remove(os.path.join(self.folder, name))
+            return texts
+        with_plugin = made()
+        subprocess.run([OPC, "--config", "none", "check", "plain.pbtxt", "--update", "--update-in-ci", "--keep-outputs", "-q"], cwd=self.folder, check=True)
+        self.assertEqual(made(), with_plugin)
+        done = self.checked("print", "--update", code=0)
+        self.assertEqual(done.stdout.count("printed by the kernel"), 1)
+        self.checked("print", code=0)
+
+    def checked(self, how, *more, code, graph="."):
+        with open(os.path.join(self.folder, "g.pbtxt"), "w", encoding="utf-8") as f:
+            f.write(GRAPH % ("kernel", how))
+        env = {k: v for k, v in os.environ.items() if k not in ("CI", "GITHUB_ACTIONS")}
+        done = subprocess.run([OPC, "--config", "none", "check", graph, "--plugin", self.plugin, *more], capture_output=True, text=True, timeout=120,
+                              cwd=self.folder, env={**env, "OPC_CRASH_DIR": "none"})
+        self.assertEqual(done.returncode, code, (done.stdout, done.stderr))
+        return done
 
 
 if __name__ == "__main__":

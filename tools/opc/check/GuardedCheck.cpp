@@ -11,10 +11,8 @@
 
 namespace opc::cli {
 
-namespace {
-
-CheckedGraph broken(const CheckSettings &settings, const std::string &path, const char *rule, int exitCode,
-                    std::string message, std::string help) {
+CheckedGraph brokenCheck(const CheckSettings &settings, const std::string &path, const char *rule, int exitCode,
+                         std::string message, std::string help) {
   GraphFinding f;
   f.rule = rule;
   f.severity = Severity::kError;
@@ -29,8 +27,6 @@ CheckedGraph broken(const CheckSettings &settings, const std::string &path, cons
   return checked;
 }
 
-} // namespace
-
 CheckedGraph checkGuarded(const Registry &registry, const CheckSettings &settings, const std::string &path) {
   clearCompilationPoint();
   noteGraph("", "");
@@ -43,8 +39,8 @@ CheckedGraph checkGuarded(const Registry &registry, const CheckSettings &setting
       checked.report.findings.front().help = replay;
     return checked;
   } catch (const std::bad_alloc &) {
-    return broken(settings, path, "RUN_FAILED", kExitExecution, "OPC0614: out of memory",
-                  "check fewer at a time: -j 1");
+    return brokenCheck(settings, path, "RUN_FAILED", kExitExecution, "OPC0614: out of memory",
+                       "check fewer at a time: -j 1");
   } catch (const std::exception &e) {
     what = e.what();
   } catch (...) {
@@ -52,7 +48,7 @@ CheckedGraph checkGuarded(const Registry &registry, const CheckSettings &setting
   }
   const std::string message = "OPC0999: internal error" + crashPlace() + ": " + what;
   const std::string advice = reportAdvice(), replay = bundleOfError("OPC0999", message);
-  return broken(settings, path, "INTERNAL_ERROR", kExitInternal, message, replay.empty() ? advice : replay);
+  return brokenCheck(settings, path, "INTERNAL_ERROR", kExitInternal, message, replay.empty() ? advice : replay);
 }
 
 } // namespace opc::cli

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ParallelChecks.h"
 
+#include "CheckProcesses.h"
 #include "CrashBundle.h"
 #include "GuardedCheck.h"
 
@@ -18,6 +19,7 @@ std::vector<CheckedGraph> checkGraphs(const Registry &registry, const CheckSetti
   const size_t workers = std::clamp<size_t>(wanted, 1, std::max<size_t>(1, paths.size()));
   CheckSettings each = settings;
   each.threads = static_cast<int>(std::max<size_t>(1, wanted / workers));
+  if (settings.hasForeignCode) return checkInProcesses(registry, each, paths, workers);
   std::atomic<size_t> next{0};
   const auto work = [&] {
     for (size_t i = next++; i < paths.size(); i = next++) checked[i] = checkGuarded(registry, each, paths[i]);

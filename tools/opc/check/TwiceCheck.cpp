@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TwiceCheck.h"
 
-#include "GuardedCheck.h"
 #include "LockFile.h"
+#include "ParallelChecks.h"
+
+#include <utility>
 
 namespace opc::cli {
 
@@ -24,12 +26,10 @@ std::string difference(const CheckedGraph &a, const CheckedGraph &b) {
 } // namespace
 
 void checkTwice(const Registry &registry, const CheckSettings &settings, std::vector<CheckedGraph> *checked) {
-  CheckSettings again = settings;
-  again.threads = 1;
   for (size_t i = checked->size(); i-- > 0;) {
     CheckedGraph &first = (*checked)[i];
     if (!first.isWhole) continue;
-    const CheckedGraph second = checkGuarded(registry, again, first.report.graph);
+    const CheckedGraph second = std::move(checkGraphs(registry, settings, {first.report.graph}, 1).front());
     const std::string what = second.isWhole ? difference(first, second) : "the second time it fails";
     if (what.empty()) continue;
     GraphFinding f;

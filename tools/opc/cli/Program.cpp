@@ -43,13 +43,15 @@ namespace {
 
 CrashReport crashReport = nullptr;
 
-void say(const char *text) { (void)!write(STDERR_FILENO, text, std::strlen(text)); }
+int crashTexts = STDERR_FILENO;
+
+void say(const char *text) { (void)!write(crashTexts, text, std::strlen(text)); }
 
 /// One by one: what a terminal would obey is not for it.
 void sayName(const char *name) {
   for (; *name; ++name) {
     const char c = static_cast<unsigned char>(*name) < 0x20 || *name == 0x7f ? '?' : *name;
-    (void)!write(STDERR_FILENO, &c, 1);
+    (void)!write(crashTexts, &c, 1);
   }
 }
 
@@ -133,13 +135,15 @@ void noteForeignExit(int status, void *) {
   const std::string text = "error[OPC0603]: " + (op.empty() ? "code of a plugin" : "the kernel of " + op) +
                            " called exit(" + std::to_string(status) + ")\n" +
                            "help: operators report errors with CHECK, an exception or a Maybe\n";
-  (void)!write(STDERR_FILENO, text.data(), text.size());
+  (void)!write(crashTexts, text.data(), text.size());
   _exit(kExitExecution);
 }
 
 } // namespace
 
 void onCrash(CrashReport report) { crashReport = report; }
+void sayCrashesIn(int file) noexcept { crashTexts = file; }
+int crashFile() noexcept { return crashTexts; }
 
 int runProgram(Terminal &terminal, const std::function<int()> &work) {
   std::set_new_handler(nullptr);

@@ -13,6 +13,9 @@ namespace opc::cli {
 using CrashReport = void (*)(int signal, bool isKernel);
 /// With a report, a crash outside of kernels ends the program with kExitInternal.
 void onCrash(CrashReport report);
+/// From now on the texts of this process's crashes go to a file, and not to standard error: another process shows them.
+void sayCrashesIn(int file) noexcept;
+int crashFile() noexcept;
 
 /// The exit code of `work`, or that of the exception that ended it; what was written has then left the process. Before
 /// main() begins, a processor that lacks what the kernels need ends the program with OPC0007.

@@ -344,7 +344,9 @@ private:
     }
     if (trustConfig_) invocation.notePlugins();
     settings_.plugins = plugins;
-    return opc::cli::loadRegistry(withPythonOps(plugins, invocation.flags().opPaths, ""));
+    const std::vector<std::string> all = withPythonOps(plugins, invocation.flags().opPaths, "");
+    settings_.hasForeignCode = !all.empty();
+    return opc::cli::loadRegistry(all);
   }
 
   Status addOrphans(const std::vector<std::string> &orphans, CheckReport *report) const {

@@ -243,7 +243,7 @@ int writeInto(int where, const Crash &crash, const std::string *ir, char (&name)
   return error;
 }
 
-void say(const char *text) { (void)!::write(STDERR_FILENO, text, std::strlen(text)); }
+void say(const char *text) { (void)!::write(crashFile(), text, std::strlen(text)); }
 
 /// One crash at a time; a handler that is interrupted by a second crash of its own thread must not wait for itself.
 std::atomic<pid_t> writing = 0;
