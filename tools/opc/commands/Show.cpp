@@ -252,7 +252,7 @@ public:
     const auto noMesh = [] { return usageError("states are chosen for a mesh", "give --mesh, e.g. --mesh 2x4"); };
     OPC_ASSIGN_OR_RETURN(GraphInput input, readGraphOrRevision(positional[0]));
     invocation.watch().lap("read");
-    if (states && !options.mesh && !input.isIr) return noMesh();
+    if (states && !options.mesh && !input.isIr && !input.isPlan) return noMesh();
     OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry(input.path));
     if (!until_.empty()) OPC_RETURN_IF_ERROR(needsGraph(input, "--until needs"));
     if (!shapes_.empty() && input.isIr) OPC_RETURN_IF_ERROR(needsGraph(input, "--shape needs"));
