@@ -16,6 +16,10 @@ namespace opc {
 /// tests/compat has a plan of each.
 constexpr uint32_t kPlanVersion = 7;
 
+/// The most slots of a register, and so the most micro-batches of a step and steps that a task lags by: an input has a
+/// slot for each micro-batch.
+constexpr uint32_t kMostSlots = 1024;
+
 /// XXH64 (seed 0) of some bytes; https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md.
 uint64_t planChecksum(std::string_view bytes);
 

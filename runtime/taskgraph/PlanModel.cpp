@@ -3,14 +3,13 @@
 #include "PlanModel.h"
 
 #include "Device.h"
+#include "PlanFile.h"
 #include "PlanReading.h"
 
 #include <unordered_set>
 
 namespace opc::runtime {
 namespace {
-
-constexpr uint32_t kMaxCredits = 1024;
 
 class Builder {
 public:
@@ -67,8 +66,8 @@ private:
                       .kind = p.kind()};
       if (r.arena >= m_.arenas.size())
         return bad("OPC0811", name, " lies in arena ", r.arena, " of ", m_.arenas.size());
-      if (r.credits == 0 || r.credits > kMaxCredits)
-        return bad("OPC0813", name, " has ", r.credits, " credits; 1 to ", kMaxCredits, " are possible");
+      if (r.credits == 0 || r.credits > kMostSlots)
+        return bad("OPC0813", name, " has ", r.credits, " credits; 1 to ", kMostSlots, " are possible");
       const bool isBatched = r.kind == plan::Register::INPUT && r.credits == job_.microBatches;
       if (r.isPersistent() && r.credits != 1 && !isBatched)
         return bad(

@@ -4,6 +4,7 @@
 
 #include "Device.h"
 #include "NdSignatures.h"
+#include "PlanFile.h"
 #include "PlanReading.h"
 #include "PrintableText.h"
 #include "SbpCode.h"
@@ -17,7 +18,6 @@ namespace opc::runtime {
 namespace {
 
 constexpr int64_t kMaxRanks = int64_t{1} << 20;
-constexpr uint32_t kMaxMicroBatches = 1024; // a register's most credits
 
 } // namespace
 
@@ -362,8 +362,8 @@ Result<JobPlan> readJob(const plan::Plan &plan, int64_t ranks) {
         .withHelp(job.ranks > 1 ? concat("opc run --ranks ", job.ranks, ", mpirun -n ", job.ranks,
                                          ", or compile the graph for another mesh: --mesh ", ranks)
                                 : concat("compile the graph for several ranks: opc compile --mesh ", ranks));
-  if (plan.micro_batches() > kMaxMicroBatches)
-    return bad("OPC0715", plan.micro_batches(), " micro-batches; the limit is ", kMaxMicroBatches);
+  if (plan.micro_batches() > kMostSlots)
+    return bad("OPC0715", plan.micro_batches(), " micro-batches; the limit is ", kMostSlots);
   job.microBatches = plan.micro_batches() ? plan.micro_batches() : 1;
   OPC_ASSIGN_OR_RETURN(job.placements, readPlacements(plan, job.ranks));
   if (hasParts) {

@@ -10,6 +10,7 @@
 #include "DeviceRegion.h"
 #include "MutableInputs.h"
 #include "NativeImages.h"
+#include "PlanFile.h"
 #include "PlanGraphs.h"
 #include "PlanReading.h"
 #include "PluginOverrides.h"
@@ -21,7 +22,6 @@
 namespace opc::runtime {
 namespace {
 
-constexpr uint32_t kMaxLag = 1024;
 constexpr char kBoxingType[] = "opc.boxing";
 // A little above what an op may have (completeOpConf()), low enough that checks of each against each end soon.
 constexpr uint64_t kMaxArguments = 1 << 15;
@@ -260,7 +260,7 @@ public:
     t.position = places_[index].second;
     t.stride = p.stride() == 0 ? 1 : p.stride();
     t.lag = p.lag();
-    if (t.lag > kMaxLag) return bad("OPC0811", "it lags by ", t.lag, " steps; the limit is ", kMaxLag);
+    if (t.lag > kMostSlots) return bad("OPC0811", "it lags by ", t.lag, " steps; the limit is ", kMostSlots);
     if (p.has_stream() && p.stream() != t.stream)
       return bad("OPC0811", "it names stream ", p.stream(), " and is listed by stream ", t.stream);
     uint64_t arguments = 0;

@@ -27,7 +27,7 @@ inline constexpr NumberRange kThreads{"threads", 1, 4096, true, false, "number o
 inline constexpr NumberRange kRanks{"ranks", 1, 4096};
 inline constexpr NumberRange kCount{"count", 1, kMany}; // of steps, epochs, checkpoints
 inline constexpr NumberRange kOrder{"order", 1, 4};
-inline constexpr NumberRange kMicroBatches{"micro_batches", 1, 4096};
+inline constexpr NumberRange kMicroBatches{"micro_batches", 1, 1024};
 inline constexpr NumberRange kAccumulate{"accumulate", 1, kUint32};
 inline constexpr NumberRange kSegments{"recompute", 2, kUint32, true, false, "number of segments"};
 inline constexpr NumberRange kRate{"lr", 0, std::numeric_limits<double>::infinity(), kReal};

@@ -6,11 +6,14 @@
 #include "MeshText.h"
 #include "NumberText.h"
 #include "OptionRanges.h"
+#include "PlanFile.h"
 #include "SimulationReport.h"
 
 #include <algorithm>
 
 namespace opc::cli {
+
+static_assert(ranges::kMicroBatches.most == kMostSlots, "what is compiled can be run");
 
 std::vector<Option> MeshFlags::options() {
   return {
