@@ -314,7 +314,11 @@ class Ranks(unittest.TestCase):
         for args, text in ((["--ranks", "0"], "--ranks takes"), (["--ranks", "2", "--mesh", "3"], "--ranks says 2"),
                            (["--in-process"], "number of ranks"), (["--ranks", "2", "--timeout", "-1"], "--timeout takes"),
                            (["--ranks", "2", "--in-process", "--launcher", "srun"], "give one"),
-                           (["--ranks", "2", "--in-process", "--trap", "nan"], "one rank")):
+                           (["--ranks", "2", "--in-process", "--trap", "nan"], "one rank"),
+                           (["--ranks", "4097", "--in-process"], "a number from 1 to 4096"),
+                           # Before anything starts them: this launcher would end well.
+                           (["--mesh", "4097", "--launcher", "true"], "opc runs on at most 4096"),
+                           (["--mesh", "64x65", "--in-process"], "opc runs on at most 4096")):
             done = self.check(opc("run", graph, "--fill", "rand", *args), 2)
             self.assertIn(text, done.stderr)
         self.check(opc("run", graph, "--fill", "rand", "--ranks", "1"))

@@ -69,6 +69,8 @@ Status RankJob::readFlags(int64_t devices) {
       return usageError(mesh + "and --device names " + std::to_string(devices) + " devices");
     if (ranks_ > 1) return usageError(mesh + "and the launcher has started " + std::to_string(ranks_));
     ranks_ = request_->devices();
+    if (ranks_ > kMostRanks) // before anything starts them
+      return usageError(mesh + "opc runs on at most " + std::to_string(kMostRanks), "opc compile plans for more");
   }
   isAsked_ = given_ || devices > 1 || (request_ && row.empty());
   if (inProcess_ && !launcher_.empty())
