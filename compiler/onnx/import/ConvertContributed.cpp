@@ -51,7 +51,7 @@ void convertFusedGemm(Conversion &c) {
 
 void convertFusedMatMul(Conversion &c) {
   const auto side = [&](size_t input, const char *trans, const char *transBatch) {
-    const Term x = c.in(input);
+    Term x = c.in(input);
     if (x->rank() < 2) return x;
     std::vector<int64_t> perm;
     for (int64_t k = 0; k < x->rank(); ++k) perm.push_back(k);
