@@ -57,9 +57,7 @@ std::string part(const std::string &text, size_t from) {
 
 } // namespace
 
-bool sameAttribute(const AttrValue &a, const AttrValue &b) {
-  return std::visit(SameValue(), a.variant(), b.variant());
-}
+bool sameAttribute(const AttrValue &a, const AttrValue &b) { return std::visit(SameValue(), a.variant(), b.variant()); }
 
 std::string attributeText(const AttrValue &value) {
   const auto *raw = value.get<RawAttr>();

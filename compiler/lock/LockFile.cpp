@@ -214,6 +214,10 @@ void shortenAttributes(GraphFacts *facts) {
     }
 }
 
+bool saysDefaults(const GraphTensor &variable) {
+  return lock::withoutDefaults(variable.initializer) != variable.initializer;
+}
+
 std::string digestOf(std::string_view bytes) { return sha256(bytes).substr(0, 16); }
 
 namespace {

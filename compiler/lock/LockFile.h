@@ -24,6 +24,9 @@ void takeSections(const Lock &from, const std::set<LockSection> &sections, Lock 
 /// Attributes as a lock keeps them: long ones are a digest. Facts of a graph and of a lock are equal after it.
 void shortenAttributes(GraphFacts *facts);
 
+/// Whether a variable's initializer has fields that say their defaults; a lock leaves them out.
+bool saysDefaults(const GraphTensor &variable);
+
 /// GraphFacts::pieces of a graph that was compiled for a mesh: its parts as the lock says them.
 void namePieces(GraphFacts *facts);
 

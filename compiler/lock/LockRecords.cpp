@@ -399,7 +399,7 @@ void addValues(const Json &record, NumericFacts *facts) {
 static constexpr std::string_view kValues = "values sha256:";
 
 std::string initialText(const GraphTensor &variable) {
-  return variable.digest.empty() ? variable.initializer : std::string(kValues) + variable.digest;
+  return variable.digest.empty() ? withoutDefaults(variable.initializer) : std::string(kValues) + variable.digest;
 }
 
 void readInitial(const std::string &text, GraphTensor *variable) {

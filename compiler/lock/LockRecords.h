@@ -37,6 +37,10 @@ void namePieces(GraphFacts *facts);
 std::string initialText(const GraphTensor &variable);
 void readInitial(const std::string &text, GraphTensor *variable);
 
+/// "random_normal_conf {mean = 0.000000e+00 : f32, std = 2.000000e+00 : f32}" without the mean: a graph may write out
+/// what is the default, and locks of earlier builds have what it wrote. A text of another form stays as it is.
+std::string withoutDefaults(const std::string &initializer);
+
 /// "f32[2,3]" and back.
 std::string typeRecord(DataType dtype, const Shape &shape);
 void readType(const std::string &text, DataType *dtype, Shape *shape);

@@ -13,6 +13,7 @@
 #include "ForeignFile.h"
 #include "GradientGeneration.h"
 #include "Graph.h"
+#include "GraphAttributes.h"
 #include "GraphDigest.h"
 #include "GraphEmitter.h"
 #include "GraphFile.h"
@@ -163,7 +164,8 @@ void takeSizes(const GraphFile &file, CompileOptions *to) {
   }
 }
 
-/// A copy without the names of other ops at its ops, which are places, too, and without those in the graphs of ops.
+/// A copy without the names of other ops at its ops, which are places, too, without those in the graphs of ops, and
+/// without what initializers say that is the default.
 OwningOpRef<ModuleOp> withoutOrigins(ModuleOp graph) {
   OwningOpRef<ModuleOp> copy = graph.clone();
   copy->walk([](Operation *op) { op->removeAttr(ir::kGradientOfAttr); });
@@ -173,6 +175,9 @@ OwningOpRef<ModuleOp> withoutOrigins(ModuleOp graph) {
       if (auto text = dyn_cast_or_null<StringAttr>(attrs.get(name)))
         attrs.set(name, StringAttr::get(op.getContext(), graphWithoutPlaces(text.str())));
     op.setOpAttrsAttr(attrs.getDictionary(op.getContext()));
+  });
+  copy->walk([](ir::VariableOp op) {
+    if (auto initializer = op.getInitializerAttr()) op.setInitializerAttr(withoutDefaults(initializer));
   });
   return copy;
 }

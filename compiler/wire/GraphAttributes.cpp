@@ -62,6 +62,18 @@ void toProto(ir::InitializerAttr initializer, graph::InitializerConf *conf) {
     fieldToProto(a.getValue(), m, m->GetDescriptor()->FindFieldByName(a.getName().str()));
 }
 
+ir::InitializerAttr withoutDefaults(ir::InitializerAttr initializer) {
+  graph::InitializerConf conf;
+  const Field *kind = conf.GetDescriptor()->FindFieldByName(initializer.getKind().str());
+  const pb::Message *unset = conf.GetReflection()->MutableMessage(&conf, kind);
+  Builder b(initializer.getContext());
+  SmallVector<NamedAttribute> fields;
+  for (NamedAttribute a : initializer.getFields())
+    if (fieldToMlir(b, *unset, unset->GetDescriptor()->FindFieldByName(a.getName().str())) != a.getValue())
+      fields.push_back(a);
+  return ir::InitializerAttr::get(b.getContext(), initializer.getKind(), b.getDictionaryAttr(fields));
+}
+
 std::optional<ir::Role> roleOfPass(StringRef passName) {
   for (const auto &[role, name] : kPasses)
     if (name == passName) return role;

@@ -11,6 +11,8 @@ namespace opc {
 /// Null when the message says nothing.
 ir::InitializerAttr toMlir(mlir::MLIRContext *context, const graph::InitializerConf &conf);
 void toProto(ir::InitializerAttr initializer, graph::InitializerConf *conf);
+/// Without the fields that have their defaults.
+ir::InitializerAttr withoutDefaults(ir::InitializerAttr initializer);
 
 /// "forward_pass", "backward_pass", ... (OperatorConf.calculation_pass_name); nothing for a name that is no role's.
 std::optional<ir::Role> roleOfPass(llvm::StringRef passName);

@@ -76,6 +76,11 @@ def chosen(other, place=""):
     return condition + port("x", [4]) + user("i", "if", {"cond": "c/out", "in": "x/out"}, ["out"], more) + output("y", "i/out_0")
 
 
+def variable(initializer):
+    text = 'op { name: "v" variable_conf { out: "out" shape { dim: 3 dim: 4 } data_type: kFloat initializer { %s } } }\n' % initializer
+    return text + user("r", "relu", {"x": "v/out"}, ["y"]) + output("y", "r/y_0")
+
+
 class Attributes(Checks):
     @classmethod
     def setUpClass(cls):
@@ -144,6 +149,47 @@ class Attributes(Checks):
         self.assertEqual(self.everywhere(chosen("abs", "a.onnx: node 1"), chosen("abs"))[0], [])
         self.check("g.pbtxt", "--use", "EXACT", "--against", "old.pbtxt")
         self.assertEqual(self.everywhere(chosen("abs", "a.onnx: node 1"), chosen("exp", "a.onnx: node 1"))[0], [("OP_ATTR_CHANGED", "i")])
+
+    # By kind of initializer: forms that say the same, and another one.
+    INITIALIZERS = (("constant_conf { }", "constant_conf { value: 0 }", "constant_conf { value: -0.0 }"),
+                    ("random_normal_conf { mean: 0 std: 1 }", "random_normal_conf { }", "random_normal_conf { std: 2 }"),
+                    ("random_uniform_conf { min: 0 }", "random_uniform_conf { max: 1 }", "random_uniform_conf { min: 0.5 }"),
+                    ("range_conf { start: 0 stride: 1 axis: -1 }", "range_conf { }", "range_conf { axis: 0 stride: 1 }"),
+                    ("xavier_conf { variance_norm: kFanIn }", "xavier_conf { }", "xavier_conf { variance_norm: kFanOut }"))
+
+    def test_defaults_of_initializers(self):
+        for one, same, other in self.INITIALIZERS:
+            with self.subTest(one):
+                for a, b in ((one, same), (same, one)):
+                    self.assertEqual(self.everywhere(variable(a), variable(b))[0], [])
+                self.assertEqual(self.locked(variable(one)), self.locked(variable(same)))
+                self.write("g.pbtxt", variable(one))
+                self.check("g.pbtxt", "--use", "EXACT")
+                said, messages = self.everywhere(variable(one), variable(other))
+                self.assertEqual(said, [("OP_ATTR_CHANGED", "v")])
+                self.assertIn("initializer: ", messages[0])
+
+    def test_initializers_of_an_earlier_lock(self):
+        """Such a lock has what the graph wrote."""
+        lock = self.locked(variable("random_normal_conf { std: 2 }"))
+        was = "random_normal_conf {std = 2.000000e+00 : f32}"
+        self.assertIn(was, lock)
+        for text, found in (("{mean = 0.000000e+00 : f32, std = 2.000000e+00 : f32}", []), ("{mean = 1.000000e+00 : f32, std = 2.000000e+00 : f32}", ["OP_ATTR_CHANGED"]),
+                            ("{}", ["OP_ATTR_CHANGED"]), ("{std = 2.000000e+00 : f32, no = 1}", ["OP_ATTR_CHANGED"]), ("{std", ["OP_ATTR_CHANGED"])):
+            self.write("g.opc.lock", relocked(lock.replace(was, "random_normal_conf " + text)))
+            self.assertEqual([f["rule"] for f in self.findings("g.pbtxt", code=1 if found else 0)], found, text)
+
+    def test_a_name_that_another_op_has_taken(self):
+        """The output reads the tensor of the name that it read, and another op makes it."""
+        def graph(first, second):
+            text = port("x", [4]) + user("a", "relu", {"x": "x/out"}, ["y"]) + user("b", "exp", {"x": "x/out"}, ["y"])
+            return text.replace("a/y_0", first).replace("b/y_0", second) + output("y", "Y") + output("z", "Z")
+
+        self.locked(graph("Y", "Z"))
+        self.write("g.pbtxt", graph("Z", "Y"))
+        edges = [f for f in self.findings("g.pbtxt", "--no-run") if f["rule"] == "EDGE_CHANGED"]
+        self.assertEqual({(f["op"], f["message"]) for f in edges}, {("y", "input in: Y of a (relu) -> Y of b (exp)"), ("z", "input in: Z of b (exp) -> Z of a (relu)")})
+        self.assertEqual({(f["expected"], f["found"]) for f in edges if f["op"] == "y"}, {("Y of a (relu)", "Y of b (exp)")})
 
     def test_a_lock_of_an_earlier_build(self):
         """It has digests of branches with the places in them, of which nothing can be said; of other long values it says what it has."""

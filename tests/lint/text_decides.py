@@ -37,6 +37,7 @@ ALLOWED = [
     ("compiler/fusion/RegionWriter.cpp", "kGradientOfAttr", "the name of an attribute of the dialect, and no op's"),
     ("compiler/schedule/UpdateBatches.cpp", "kShardingAttr", "the name of an attribute of the dialect, and no op's"),
     ("runtime/session/Session.cpp", "kPartsAttr", "looks up a number of a task by its key: the name that the definition of the op gives it"),
+    ("compiler/lock/InitialText.cpp", "", "reads a field of lock files"),
     ("compiler/pipeline/SavedModule.cpp", "kMagic", "how a file of its own begins"),
     ("compiler/wire/GraphAttributes.cpp", "kOriginTag", "reads a field of graph files into its attribute"),
     ("runtime/session/Checkpoint.cpp", "kFormatKey", "a key of a file's metadata"),

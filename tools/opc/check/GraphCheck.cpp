@@ -322,13 +322,18 @@ private:
     if (has(LockSection::kInterface)) compareDeclared(&checked_);
     if (has(LockSection::kTasks)) {
       compareDigest("SCHEDULE_CHANGED", "kernels run in another order", old.schedule, now.schedule);
-      // Earlier builds had the places of the graphs in ops in it.
-      if (old.detailed.count(LockSection::kOps) || !hasInnerGraphs(now.facts))
+      if (old.detailed.count(LockSection::kOps) || !isOtherIr(now.facts))
         compareDigest("IR_HASH_CHANGED", "what was compiled from the graph is something else", old.ir, now.ir);
     }
     if (has(LockSection::kNumerics)) compareValues(settings_, std::move(older_), &checked_);
     if (has(LockSection::kDiagnostics)) compareWarnings();
     dropEchoes(&checked_.report.findings);
+  }
+
+  /// Whether earlier builds have another digest of its IR: with the places of the graphs in ops, and with defaults that
+  /// initializers say.
+  static bool isOtherIr(const GraphFacts &facts) {
+    return hasInnerGraphs(facts) || std::any_of(facts.variables.begin(), facts.variables.end(), saysDefaults);
   }
 
   void compareDigest(const char *rule, const char *what, const std::string &was, const std::string &is) {
