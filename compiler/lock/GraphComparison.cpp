@@ -226,6 +226,13 @@ private:
     return x.type == y.type ? a.port == b.port : outputNumber(a_, x, a.port) == outputNumber(b_, y, b.port);
   }
 
+  /// "softmax (softmax)": who makes a tensor.
+  static std::string makerOf(const FactNodes &graph, const FactNode::Operand &o) {
+    if (o.producer < 0) return "nobody";
+    const FactNode &maker = graph.nodes[static_cast<size_t>(o.producer)];
+    return maker.name + " (" + maker.type + ")";
+  }
+
   void compareEdges(const FactNode &a, const FactNode &b) {
     const auto report = [&](const std::string &slot, const std::string &was, const std::string &is) {
       add(b, "EDGE_CHANGED", Severity::kError,
@@ -236,8 +243,12 @@ private:
       const FactNode::Operand *other = operandAt(a, o.slot);
       if (!other)
         come.push_back(&o);
-      else if (!sameTensor(*other, o))
+      else if (sameTensor(*other, o))
+        continue;
+      else if (other->tensor != o.tensor)
         report(o.slot, other->tensor, o.tensor);
+      else // a name that another op has given its output
+        report(o.slot, other->tensor + " of " + makerOf(a_, *other), o.tensor + " of " + makerOf(b_, o));
     }
     for (const FactNode::Operand &o : a.operands)
       if (!operandAt(b, o.slot)) gone.push_back(&o);

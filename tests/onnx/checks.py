@@ -122,6 +122,18 @@ class Models(Files):
         self.write("nets/net.opc.lock", lock.replace('"tensor":"f32[5]"', '"tensor":"f32[6]"'))
         self.assertIn("LOCK_STALE", self.rules("nets"))
 
+    def test_an_output_that_another_op_makes(self):
+        """Another axis of a Softmax is moved to the end and back: its output is that of the way back."""
+        def soft(axis):
+            return m.model(m.graph([m.node("Softmax", ["x"], ["y"], "soft", axis=axis)], [m.value("x", (2, 3))], [m.value("y")]))
+
+        self.put(soft(1), "nets/soft.onnx")
+        self.check("nets/soft.onnx", "--update")
+        self.put(soft(0), "nets/soft.onnx")
+        edges = [f["message"] for f in self.findings("nets/soft.onnx", "--no-run") if f["rule"] == "EDGE_CHANGED" and f["op"] == "y"]
+        self.assertEqual(len(edges), 1)
+        self.assertRegex(edges[0], r"^input in: y of \S+ \(softmax\) -> y of \S+ \(transpose\)$")
+
     def test_another_model(self):
         """--against a file and a revision compares weights as well."""
         self.put(model(bias=np.full(5, 2, F32)), "old.onnx")
