@@ -94,6 +94,12 @@ void dropEchoes(std::vector<GraphFinding> *all) {
   all->erase(std::remove_if(all->begin(), all->end(), isEcho), all->end());
 }
 
+/// Whether earlier builds have another digest of its IR: with the places of the graphs in ops, and with defaults that
+/// initializers say.
+bool isOtherIr(const GraphFacts &facts) {
+  return hasInnerGraphs(facts) || std::any_of(facts.variables.begin(), facts.variables.end(), saysDefaults);
+}
+
 class GraphChecker {
 public:
   GraphChecker(const Registry &registry, const CheckSettings &settings, const std::string &path)
@@ -328,12 +334,6 @@ private:
     if (has(LockSection::kNumerics)) compareValues(settings_, std::move(older_), &checked_);
     if (has(LockSection::kDiagnostics)) compareWarnings();
     dropEchoes(&checked_.report.findings);
-  }
-
-  /// Whether earlier builds have another digest of its IR: with the places of the graphs in ops, and with defaults that
-  /// initializers say.
-  static bool isOtherIr(const GraphFacts &facts) {
-    return hasInnerGraphs(facts) || std::any_of(facts.variables.begin(), facts.variables.end(), saysDefaults);
   }
 
   void compareDigest(const char *rule, const char *what, const std::string &was, const std::string &is) {
