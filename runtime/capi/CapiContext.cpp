@@ -3,6 +3,8 @@
 #include "CapiCalls.h"
 #include "opc/Version.h"
 
+#include <cstdint>
+
 using namespace opc;
 using capi::badArgument;
 using capi::given;
@@ -71,6 +73,8 @@ opc_status opc_plan_load(opc_context *context, const void *bytes, size_t size, o
     *plan = nullptr;
     OPC_RETURN_IF_ERROR(given(context, "context"));
     OPC_RETURN_IF_ERROR(given(bytes, "bytes"));
+    if (size > static_cast<size_t>(PTRDIFF_MAX)) // no object is so large: a negative number, most likely
+      return badArgument("argument 'size' is " + std::to_string(size), "give the number of the bytes");
     auto made = std::make_unique<opc_plan>();
     made->bytes.assign(static_cast<const char *>(bytes), size);
     *plan = made.release();

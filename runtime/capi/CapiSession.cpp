@@ -88,8 +88,8 @@ Status checkInput(opc_session *session, const char *input, const opc_dl_tensor *
   OPC_RETURN_IF_ERROR(wanted(session->inputs, input, "input", &desc));
   const std::string what = std::string("input '") + input + "'";
   if (session->session.interface().sizes.empty()) return capi::checkDlpack(*tensor, *desc, what);
-  const bool hasShape = tensor->ndim > 0 && tensor->shape;
-  const Shape shape(hasShape ? DimVector(tensor->shape, tensor->shape + tensor->ndim) : DimVector());
+  OPC_RETURN_IF_ERROR(capi::checkRank(*tensor, what));
+  const Shape shape(DimVector(tensor->shape, tensor->shape + tensor->ndim));
   const DimVector &dims = shape.dim_vec(), &most = desc->shape().dim_vec();
   const bool isWithin = dims.size() == most.size() && std::equal(dims.begin(), dims.end(), most.begin(),
                                                                  [](int64_t d, int64_t m) { return d >= 0 && d <= m; });

@@ -102,12 +102,20 @@ opc_dl_data_type dlpackType(DataType type) {
   return {0, 0, 0};
 }
 
+Status checkRank(const opc_dl_tensor &t, const std::string &what) {
+  if (t.ndim < 0 || (t.ndim > 0 && !t.shape))
+    return badArgument(what + " has " + std::to_string(t.ndim) + " dimensions and no shape", "set ndim and shape");
+  if (t.ndim > kMaxRank)
+    return badArgument(what + " has " + std::to_string(t.ndim) + " dimensions",
+                       "a tensor has at most " + std::to_string(kMaxRank));
+  return Status::ok();
+}
+
 Status checkDlpack(const opc_dl_tensor &t, const user_op::TensorDesc &expected, const std::string &what) {
   if (t.device.device_type != kDlCpu)
     return badArgument(what + " is on DLPack device " + std::to_string(t.device.device_type) + ", expected 1 (CPU)",
                        "copy it to the host first");
-  if (t.ndim < 0 || (t.ndim > 0 && !t.shape))
-    return badArgument(what + " has " + std::to_string(t.ndim) + " dimensions and no shape", "set ndim and shape");
+  OPC_RETURN_IF_ERROR(checkRank(t, what));
   const opc_dl_data_type wanted = dlpackType(expected.data_type());
   if (t.dtype.code != wanted.code || t.dtype.bits != wanted.bits || t.dtype.lanes != 1)
     return Status(StatusCode::kUsage, "OPC0703",

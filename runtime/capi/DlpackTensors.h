@@ -9,6 +9,8 @@ namespace opc::capi {
 
 /// DLPack's name of an element type; zero bits for one that it has no name for.
 opc_dl_data_type dlpackType(DataType type);
+/// Whether it has a shape that can be read. Errors: OPC0618.
+Status checkRank(const opc_dl_tensor &tensor, const std::string &what);
 /// Whether a caller's tensor may stand where `expected` is wanted: on the CPU, of the same type and shape, not null.
 /// Errors: OPC0618, OPC0703, OPC0704.
 Status checkDlpack(const opc_dl_tensor &tensor, const user_op::TensorDesc &expected, const std::string &what);

@@ -322,6 +322,7 @@ class Model(unittest.TestCase):
         feed("OPC0618", "-1 dimensions", dlpack(x, ndim=-1))
         self.refused(2, "OPC0704", "w", "session_set_variable", self.session, b"w", dlpack(x[:2]))
 
+        feed("OPC0618", "1073741824 dimensions", dlpack(x, ndim=1 << 30))  # none of which is read
     def test_bad_names(self):
         t, out = dlpack(np.zeros((4, 16), np.float32)), c.POINTER(type(managed(np.zeros(1, np.float32), [])))()
         self.refused(2, "OPC0611", "'z'", "session_feed", self.session, b"z", t)
@@ -338,6 +339,8 @@ class Model(unittest.TestCase):
         self.refused(2, "OPC0706", "/nowhere", "plan_load_file", self.context, b"/nowhere", c.byref(c.c_void_p()))
         for data, code in ((b"", "OPC0801"), (b"x" * 100, "OPC0801"), (b"OPCPLAN\0" + bytes(24), "OPC0802")):
             plan = lib.make("plan_load", self.context, data, len(data))
+        for size in ((1 << 64) - 1, 1 << 63):
+            self.refused(2, "OPC0618", f"'size' is {size}", "plan_load", self.context, b"abc", size, c.byref(c.c_void_p()))
             with self.assertRaises(Failure) as e:
                 lib.make("session_create", self.context, plan, None)
             self.assertEqual(e.exception.code, code)
