@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CapiCalls.h"
 
+#include "CWords.h"
+
 #include <exception>
 #include <new>
 
@@ -32,8 +34,8 @@ opc_status fail(const Status &status) noexcept {
   lastError.status = number(status.code());
   try {
     lastError.code = status.id();
-    lastError.help = status.help();
-    lastError.message = status.message();
+    lastError.help = inCWords(status.help());
+    lastError.message = inCWords(status.message());
     if (!status.context().empty()) lastError.message += " (" + status.context() + ")";
   } catch (...) { // no memory for the text: the status says enough
     lastError.message.clear();
