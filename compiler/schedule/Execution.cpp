@@ -15,6 +15,71 @@ using namespace mlir;
 namespace opc {
 namespace {
 
+int64_t lagOf(Operation *op) {
+  auto lag = op->getAttrOfType<IntegerAttr>(ir::kLagAttr);
+  return lag ? lag.getInt() : 0;
+}
+
+/// The buffers of streams whose tasks lag by different numbers of micro-batches.
+class Turns {
+public:
+  Turns(Block &block, const DeviceSides &sides, ExecutionSchedule *out) : block_(block), sides_(sides), out_(*out) {}
+
+  /// What tasks of several lags use lives from one turn of the stream to another, and an output to the end of the run,
+  /// which is in a later turn where anything lags: they keep their memory for themselves.
+  void keep() {
+    constexpr int64_t kUnused = -1;
+    std::vector<int64_t> lags(out_.buffers.size(), kUnused);
+    std::vector<bool> streamLags;
+    const auto use = [&](Value v, int64_t lag) {
+      const uint32_t buffer = out_.bufferOf.lookup(v);
+      if (lags[buffer] == kUnused) lags[buffer] = lag;
+      if (lags[buffer] != lag) out_.buffers[buffer].plan.persistent = true;
+    };
+    for (Operation &op : block_) {
+      if (!ir::isTask(&op)) continue;
+      const uint32_t stream = sides_.streamOf(&op);
+      if (stream >= streamLags.size()) streamLags.resize(stream + 1, false);
+      if (lagOf(&op)) streamLags[stream] = true;
+      for (Value v : op.getOperands()) use(v, lagOf(&op));
+      for (Value v : op.getResults()) use(v, lagOf(&op));
+    }
+    for (auto out : block_.getOps<ir::OutputOp>())
+      if (Operation *maker = out.getIn().getDefiningOp();
+          maker && ir::isTask(maker) && streamLags[sides_.streamOf(maker)])
+        out_.buffers[out_.bufferOf.lookup(out.getIn())].plan.persistent = true;
+  }
+
+  /// A slot for every micro-batch that is under way between a tensor's maker and its last reader; for each of a step's
+  /// micro-batches in inputs, which are fed at once.
+  void addSlots(int64_t microBatches) {
+    std::vector<int64_t> made(out_.buffers.size(), 0), read(out_.buffers.size(), 0);
+    for (Operation &op : block_) {
+      if (!ir::isTask(&op)) continue;
+      const int64_t lag = lagOf(&op);
+      for (Value v : op.getOperands()) read[out_.bufferOf.lookup(v)] = std::max(read[out_.bufferOf.lookup(v)], lag);
+      if (const user_op::OpDef *def = ir::definitionOf(&op); def && def->isView) continue;
+      for (Value v : op.getResults()) made[out_.bufferOf.lookup(v)] = std::max(made[out_.bufferOf.lookup(v)], lag);
+    }
+    for (size_t i = 0; i < out_.buffers.size(); ++i) {
+      ScheduledBuffer &b = out_.buffers[i];
+      if (b.kind == BufferKind::kInput)
+        b.credits = static_cast<uint32_t>(microBatches);
+      else if (b.kind == BufferKind::kActivation && read[i] > made[i])
+        b.credits = static_cast<uint32_t>(read[i] - made[i] + 1);
+      if (b.credits == 1) continue;
+      b.stride = alignBuffer(b.plan.bytes);
+      b.plan.bytes = b.stride * b.credits;
+      b.plan.persistent = true;
+    }
+  }
+
+private:
+  Block &block_;
+  const DeviceSides &sides_;
+  ExecutionSchedule &out_;
+};
+
 class Planner {
 public:
   Planner(const Registry &registry, DeviceType device, ExecutionSchedule *out, bool inPlace, int64_t microBatches,
@@ -46,7 +111,9 @@ public:
     // Streams run at their own pace: what another one than the computation's uses keeps its memory for itself.
     for (size_t i = 0; i < out_->buffers.size(); ++i)
       if (isShared(static_cast<uint32_t>(i))) out_->buffers[i].plan.persistent = true;
-    addCredits(block);
+    Turns turns(block, *sides_, out_);
+    turns.keep();
+    turns.addSlots(microBatches_);
     out_->memory = planArena(BufferArena::kDevice);
     if (sides_->areTwo()) out_->cpuMemory = planArena(BufferArena::kCpu);
     return success();
@@ -150,35 +217,6 @@ private:
     for (Value v : op->getResults()) note(v);
   }
   bool isShared(uint32_t buffer) const { return buffer < usedAside_.size() && usedAside_[buffer]; }
-
-  static int64_t lagOf(Operation *op) {
-    auto lag = op->getAttrOfType<IntegerAttr>(ir::kLagAttr);
-    return lag ? lag.getInt() : 0;
-  }
-
-  /// A slot for every micro-batch that is under way between a tensor's maker and its last reader; for each of a step's
-  /// micro-batches in inputs, which are fed at once.
-  void addCredits(Block &block) {
-    std::vector<int64_t> made(out_->buffers.size(), 0), read(out_->buffers.size(), 0);
-    for (Operation &op : block) {
-      if (!ir::isTask(&op)) continue;
-      const int64_t lag = lagOf(&op);
-      for (Value v : op.getOperands()) read[out_->bufferOf.lookup(v)] = std::max(read[out_->bufferOf.lookup(v)], lag);
-      if (const user_op::OpDef *def = ir::definitionOf(&op); def && def->isView) continue;
-      for (Value v : op.getResults()) made[out_->bufferOf.lookup(v)] = std::max(made[out_->bufferOf.lookup(v)], lag);
-    }
-    for (size_t i = 0; i < out_->buffers.size(); ++i) {
-      ScheduledBuffer &b = out_->buffers[i];
-      if (b.kind == BufferKind::kInput)
-        b.credits = static_cast<uint32_t>(microBatches_);
-      else if (b.kind == BufferKind::kActivation && read[i] > made[i])
-        b.credits = static_cast<uint32_t>(read[i] - made[i] + 1);
-      if (b.credits == 1) continue;
-      b.stride = alignBuffer(b.plan.bytes);
-      b.plan.bytes = b.stride * b.credits;
-      b.plan.persistent = true;
-    }
-  }
 
   void addBoxing(ir::BoxingOp op) {
     if (failed_) return;
