@@ -157,7 +157,9 @@ def PlaceOps : MeshPass<"opc-place-ops"> {
   let summary = "Gives each op the ranks that it runs on";
   let description = [{
     Writes the module's `opc.placements` (the whole mesh, then the stages) and each op's `opc.placement`: the stage that
-    names it, else the last stage that it reads from. Sources live with their readers, outputs where they are made.
+    names it, else the last stage that it reads from; of backward ops that of the forward op, of updates and accumulators
+    that of the variable. Sources, and what is computed of variables alone, live with their readers, outputs where they
+    are made. What is of several stages is on the whole mesh.
   }];
 }
 

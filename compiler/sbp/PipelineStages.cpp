@@ -1,6 +1,7 @@
 // Which ranks each op runs on, and by how many micro-batches a stage's backward ops follow its forward ops.
 // SPDX-License-Identifier: Apache-2.0
 #include "PipelineStages.h"
+#include "AttrBridge.h"
 #include "EmitStatus.h"
 #include "Graph.h"
 #include "GraphStates.h"
@@ -9,7 +10,9 @@
 #include "NearestNames.h"
 #include "UserOpBuilder.h"
 
+#include <llvm/ADT/SetVector.h>
 #include <llvm/ADT/StringExtras.h>
+#include <llvm/ADT/StringMap.h>
 
 #include <algorithm>
 #include <fnmatch.h>
@@ -20,6 +23,20 @@ namespace opc {
 namespace {
 
 constexpr uint32_t kWorld = 0;
+
+/// The operands that the op writes.
+SmallVector<Value> writtenBy(Operation *op) {
+  SmallVector<Value> list;
+  const user_op::OpDef *def = ir::definitionOf(op);
+  if (!def || !def->modifyInputs) return list;
+  auto user = cast<ir::UserOp>(op);
+  const auto instance = ir::toInstance(user, *def);
+  if (!instance) return list;
+  const std::vector<bool> written = mutableInputs(*instance);
+  for (auto [i, v] : llvm::enumerate(user.getArgs()))
+    if (written[i]) list.push_back(v);
+  return list;
+}
 
 class Placer {
 public:
@@ -40,8 +57,7 @@ public:
     writePlacements(module_, placements);
     if (request_.stages.empty()) return success();
     Block &block = graphBlock(module_);
-    for (Operation &op : block)
-      if (ir::isTask(&op)) place_[&op] = ofTask(&op, &named);
+    placeNamed(block, &named);
     for (size_t s = 0; s < named.size(); ++s)
       if (!named[s]) {
         std::vector<std::string> names;
@@ -51,6 +67,8 @@ public:
                                   "--stage '" + llvm::join(request_.stages[s].ops, ",") + "' names no op of the graph",
                                   didYouMean(request_.stages[s].ops[0], names, "opc show GRAPH --what ops lists them"));
       }
+    placeForward(block);
+    placeOthers(block);
     Builder b(module_.getContext());
     for (Operation &op : block) {
       const uint32_t p = isa<ir::OutputOp>(op) ? place_.lookup(op.getOperand(0).getDefiningOp())
@@ -63,24 +81,105 @@ public:
   }
 
 private:
-  /// The stage that names the op; else the last one of those that it reads from.
-  uint32_t ofTask(Operation *op, std::vector<bool> *named) {
-    const std::string name = ir::opName(op);
-    for (size_t s = 0; s < request_.stages.size(); ++s)
-      for (const std::string &glob : request_.stages[s].ops)
-        if (glob == name || fnmatch(glob.c_str(), name.c_str(), 0) == 0) {
-          (*named)[s] = true;
-          return static_cast<uint32_t>(s + 1);
-        }
-    uint32_t last = kWorld;
-    bool mixed = false;
-    for (Value v : op->getOperands()) {
-      const uint32_t p = place_.lookup(v.getDefiningOp());
-      mixed |= last != kWorld && p != kWorld && p != last;
-      last = std::max(last, p);
+  using Stages = llvm::SmallSetVector<uint32_t, 2>;
+  static uint32_t theOne(const Stages &stages) { return stages.size() == 1 ? stages.front() : kWorld; }
+
+  void placeNamed(Block &block, std::vector<bool> *named) {
+    for (Operation &op : block) {
+      const std::string name = ir::opName(&op);
+      if (ir::roleOf(&op) == ir::Role::kForward && !isa<ir::OutputOp>(&op)) forward_[name] = &op;
+      if (!ir::isTask(&op)) continue;
+      for (size_t s = 0; s < request_.stages.size() && !place_.contains(&op); ++s)
+        for (const std::string &glob : request_.stages[s].ops)
+          if (glob == name || fnmatch(glob.c_str(), name.c_str(), 0) == 0) {
+            (*named)[s] = true;
+            place_[&op] = static_cast<uint32_t>(s + 1);
+            break;
+          }
     }
+  }
+
+  /// Forward ops that no stage names: the last stage that they read from. What is computed of variables and constants
+  /// alone lives with its readers, as these do.
+  void placeForward(Block &block) {
+    llvm::DenseSet<Operation *> ofWeights;
+    SmallVector<Operation *> ops;
+    for (Operation &op : block) {
+      if (!ir::isTask(&op)) {
+        if (isa<ir::VariableOp, ir::ConstantOp>(&op)) ofWeights.insert(&op);
+        continue;
+      }
+      if (ir::roleOf(&op) != ir::Role::kForward || !isKnown(&op)) continue;
+      if (llvm::all_of(op.getOperands(), [&](Value v) { return ofWeights.contains(v.getDefiningOp()); }))
+        ofWeights.insert(&op);
+      if (place_.contains(&op)) continue;
+      uint32_t last = kWorld;
+      for (Value v : op.getOperands()) last = std::max(last, place_.lookup(v.getDefiningOp()));
+      place_[&op] = last;
+      ops.push_back(&op);
+    }
+    for (Operation *op : llvm::reverse(ops))
+      if (place_.lookup(op) == kWorld && ofWeights.contains(op)) place_[op] = theOne(stagesOfForwardReaders(op));
+  }
+
+  /// Whether the tasks that the op reads from have been placed.
+  bool isKnown(Operation *op) const {
+    return llvm::all_of(op->getOperands(),
+                        [&](Value v) { return !ir::isTask(v.getDefiningOp()) || place_.contains(v.getDefiningOp()); });
+  }
+
+  /// Ops of the backward pass and of updates: where their forward op, or the variable that they write, is.
+  void placeOthers(Block &block) {
+    for (Operation &op : block)
+      if (ir::isTask(&op) && !place_.contains(&op)) place_[&op] = ofOther(&op);
+    // What reads an accumulator before anybody in the graph's order has written it.
+    for (Operation &op : block) {
+      const ir::Role role = ir::roleOf(&op);
+      if (!ir::isTask(&op) || place_.lookup(&op) != kWorld) continue;
+      if (role != ir::Role::kAccumulation && role != ir::Role::kOptimizer) continue;
+      for (Value v : op.getOperands())
+        if (v.getDefiningOp<ir::VariableOp>())
+          if (const uint32_t home = theOne(stagesOfWriters(v))) place_[&op] = home;
+    }
+  }
+
+  uint32_t ofOther(Operation *op) {
+    const ir::Role role = ir::roleOf(op);
+    if (auto of = op->getAttrOfType<StringAttr>(ir::kGradientOfAttr); of && role == ir::Role::kBackward)
+      if (Operation *origin = forward_.lookup(of.getValue())) {
+        if (isa<ir::VariableOp>(origin)) return theOne(stagesOfForwardReaders(origin));
+        if (ir::isTask(origin)) return place_.lookup(origin);
+      }
+    for (Value v : writtenBy(op))
+      if (auto stages = stagesOfForwardReaders(v.getDefiningOp()); !stages.empty()) return theOne(stages);
+    Stages stages;
+    for (Value v : op->getOperands()) {
+      Operation *producer = v.getDefiningOp();
+      if (!isa<ir::VariableOp>(producer))
+        stages.insert(place_.lookup(producer));
+      else if (role != ir::Role::kForward)
+        stages.insert(theOne(stagesOfForwardReaders(producer)));
+    }
+    stages.remove(kWorld);
+    if (stages.empty()) return kWorld;
+    if (role == ir::Role::kForward) return *llvm::max_element(stages);
+    // Gradients come from later stages; what they meet there is of the op's own.
+    if (role == ir::Role::kBackward) return *llvm::min_element(stages);
     // What needs something of several stages and belongs to none (a norm over all gradients) is everybody's.
-    return mixed ? kWorld : last;
+    return theOne(stages);
+  }
+
+  Stages stagesOfForwardReaders(Operation *op) const {
+    Stages stages;
+    for (Operation *reader : op->getUsers())
+      if (ir::isTask(reader) && ir::roleOf(reader) == ir::Role::kForward) stages.insert(place_.lookup(reader));
+    return stages;
+  }
+  Stages stagesOfWriters(Value variable) const {
+    Stages stages;
+    for (Operation *op : variable.getUsers())
+      if (llvm::is_contained(writtenBy(op), variable)) stages.insert(place_.lookup(op));
+    return stages;
   }
 
   /// Variables and inputs live with their readers.
@@ -90,26 +189,21 @@ private:
     for (Operation *reader : op->getUsers()) {
       const uint32_t p = isa<ir::OutputOp>(reader) ? kWorld : place_.lookup(reader);
       if (!first && p != found) {
+        if (!isa<ir::VariableOp>(op)) return kWorld;
         // A tied variable lives where it is updated.
-        return isa<ir::VariableOp>(op) ? writerOf(op, found) : kWorld;
+        const Stages writers = stagesOfWriters(op->getResult(0));
+        return writers.empty() ? found : theOne(writers);
       }
       found = p;
       first = false;
     }
     return found;
   }
-  uint32_t writerOf(Operation *op, uint32_t otherwise) {
-    Operation *last = nullptr;
-    for (Operation *reader : op->getUsers())
-      if (reader->getNumOperands() && reader->getOperand(0) == op->getResult(0) &&
-          (!last || last->isBeforeInBlock(reader)))
-        last = reader;
-    return last ? place_.lookup(last) : otherwise;
-  }
 
   ModuleOp module_;
   const MeshRequest &request_;
   llvm::DenseMap<Operation *, uint32_t> place_;
+  llvm::StringMap<Operation *> forward_; // by name, sources too
 };
 
 } // namespace
@@ -146,6 +240,8 @@ public:
       if (!boxing || boxing.getSource() == boxing.getTarget()) continue;
       int64_t source = 0;
       for (Value v : op.getOperands()) source = std::max(source, lag_.lookup(v.getDefiningOp()));
+      for (const Update &u : updates_) // whose new value the next micro-batch sends
+        if (!u.once && llvm::is_contained(op.getOperands(), u.variable)) source = std::max(source, lag_.lookup(u.op));
       set(&op, ir::kSourceLagAttr, source);
     }
   }
@@ -158,16 +254,11 @@ private:
   /// Updates that are skipped in all micro-batches but the last run there alone.
   void findUpdates() {
     for (Operation &op : block_) {
-      auto user = dyn_cast<ir::UserOp>(op);
-      const user_op::OpDef *def = ir::definitionOf(&op);
-      if (!def || !def->modifyInputs) continue;
-      const std::vector<bool> written = mutableInputs(*ir::toInstance(user, *def));
-      if (user.input("skip_if")) {
-        op.setAttr(ir::kStrideAttr, builder_.getI64IntegerAttr(microBatches_));
-        continue;
-      }
-      for (size_t i = 0; i < written.size(); ++i)
-        if (written[i]) updates_.push_back({&op, user.getArgs()[static_cast<unsigned>(i)]});
+      const SmallVector<Value> written = writtenBy(&op);
+      if (written.empty()) continue;
+      const bool once = static_cast<bool>(cast<ir::UserOp>(op).input("skip_if"));
+      if (once) op.setAttr(ir::kStrideAttr, builder_.getI64IntegerAttr(microBatches_));
+      for (Value v : written) updates_.push_back({&op, v, once});
     }
   }
 
@@ -190,24 +281,60 @@ private:
         backward |= backward_.contains(producer) || (own == kWorld ? from != kWorld : from > own);
         if (from == own || own == kWorld || from == kWorld) raise(&op, lag_.lookup(producer));
       }
+      raise(&op, leastOfReaders(&op, own));
       if (!backward) continue;
       backward_.insert(&op);
       // Of stages 1 to n, the i-th's backward ops are n - i micro-batches behind its forward ops; of the world as many
       // as those of the first.
       raise(&op, stages_ - std::max<int64_t>(1, own));
     }
-    for (const auto &[update, variable] : updates_)
-      for (Operation *reader : variable.getUsers())
-        if (ir::isTask(reader)) raise(reader, lag_.lookup(update));
+    // An update comes after those that read the old value. Of the next micro-batch they wait for it, unless it comes in
+    // the last one alone.
+    for (const Update &u : updates_)
+      forReaders(u.variable, [&](Operation *reader) {
+        raise(u.op, lag_.lookup(reader));
+        if (!u.once) raise(reader, lag_.lookup(u.op));
+      });
     return changed;
+  }
+
+  /// The least lag of the stage's tasks that read from an op, which has no reason to be earlier: what waits for another
+  /// stage before anybody needs that would keep back what the other stage waits for. 0 where others read from it, too.
+  int64_t leastOfReaders(Operation *op, uint32_t stage) const {
+    std::optional<int64_t> least;
+    for (Operation *reader : op->getUsers()) {
+      auto boxing = dyn_cast<ir::BoxingOp>(reader);
+      const bool isOfStage =
+          ir::isTask(reader) && placementOf(reader) == stage && (!boxing || boxing.getSource() == boxing.getTarget());
+      if (!isOfStage || stage == kWorld) return 0;
+      least = std::min(least.value_or(lag_.lookup(reader)), lag_.lookup(reader));
+    }
+    return least.value_or(0);
+  }
+
+  /// All tasks that read a variable, also through views.
+  static void forReaders(Value v, llvm::function_ref<void(Operation *)> visit) {
+    for (OpOperand &use : v.getUses()) {
+      Operation *op = use.getOwner();
+      if (!ir::isTask(op)) continue;
+      visit(op);
+      const user_op::OpDef *def = ir::definitionOf(op);
+      if (def && def->isView && use.getOperandNumber() == 0 && op->getNumResults() == 1)
+        forReaders(op->getResult(0), visit);
+    }
   }
 
   Block &block_;
   const int64_t stages_, microBatches_;
   Builder builder_;
   llvm::DenseMap<Operation *, int64_t> lag_;
-  llvm::DenseSet<Operation *> backward_;               // depend on a later stage
-  std::vector<std::pair<Operation *, Value>> updates_; // in every micro-batch
+  llvm::DenseSet<Operation *> backward_; // depend on a later stage
+  struct Update {
+    Operation *op;
+    Value variable;
+    bool once; // in the last micro-batch alone
+  };
+  std::vector<Update> updates_;
 };
 
 } // namespace

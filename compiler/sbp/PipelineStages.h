@@ -10,8 +10,10 @@
 namespace opc {
 
 /// Gives the graph its placements (`opc.placements`: the whole mesh, then the stages) and each op its own
-/// (`opc.placement`): the stage that names it, else the last stage that it reads from; the whole mesh when it reads
-/// from none or from several. Sources live with their readers, outputs where they are made. Errors: OPC0313.
+/// (`opc.placement`): the stage that names it; else a backward op that of its forward op, an update that of its
+/// variable, another op the last stage that it reads from; the whole mesh when it reads from none, and what is no
+/// forward op from several. Sources, and what is computed of variables alone, live with their readers, outputs where
+/// they are made. Errors: OPC0313.
 mlir::LogicalResult placeOps(mlir::ModuleOp module, const MeshRequest &request);
 
 /// With micro-batches: on stage i of n, ops that depend on a later stage work on the micro-batch that is n - i turns

@@ -41,6 +41,33 @@ def compare(name, a, b, exact):
         check(f"{name}: {v}", worst == 0 if exact else worst <= 1e-4 * max(1, np.abs(a[v]).max()), f"differs by {worst}")
 
 
+def without_names(folder, forward, data):
+    """Stages that leave ops unnamed, of steps that update in every micro-batch and of those that accumulate."""
+    at = lambda name: os.path.join(folder, name)
+    # A mask that the backward pass reads, and a view.
+    forward = forward.replace('key: "a" value { s: "relu1/y_0" }', 'key: "a" value { s: "flat/out_0" }') + """
+      op { name: "drop" user_conf { op_type_name: "dropout" input { key: "in" value { s: "relu1/y_0" } } output { key: "out" value { s: "drop/out_0" } }
+        output { key: "mask" value { s: "drop/mask_0" } } attr { key: "rate" value { at_float: 0.3 } } } }
+      op { name: "flat" user_conf { op_type_name: "reshape" input { key: "in" value { s: "drop/out_0" } } output { key: "out" value { s: "flat/out_0" } }
+        attr { key: "shape" value { at_shape { dim: 16 dim: 128 } } } } }"""
+    steps = {"sgd": ["--optimizer", "sgd", "--lr", "0.1"], "adam, clipped": ["--optimizer", "adam", "--lr", "0.002", "--clip-norm", "1"],
+             "accumulated": ["--optimizer", "momentum", "--lr", "0.05", "--accumulate", "2"],
+             "accumulated, clipped": ["--optimizer", "adam", "--lr", "0.002", "--accumulate", "2", "--clip-norm", "1"]}
+    stages = {"all but a mask and a view": ["fc1*,relu1*", "fc2*,relu2*,fc3*,cross*,mean*"], "the first and the last": ["fc1*", "fc3*"],
+              "forward ops alone": ["fc1", "fc2,fc3"], "the second to begin with no weight": ["fc1*,relu1*,drop*,flat*,fc2*", "relu2*"],
+              "three": ["fc1*", "drop*", "fc3*"]}
+    for name, flags in steps.items():
+        run("grad", "-", "--shape", "image=16,64", "--shape", "label=16", "--loss", "loss", *flags, "-o", at("step.pbtxt"), input=forward)
+        run("run", at("step.pbtxt"), *data, "--steps", "24", "--save", at("one.safetensors"))
+        one = weights(at("one.safetensors"))
+        for what, globs in stages.items():
+            named = [a for i, g in enumerate(globs) for a in ("--stage", f"{g}={i}")]
+            run("compile", at("step.pbtxt"), "--mesh", str(len(globs)), *named, "--micro-batches", "2", "-o", at("pipeline.plan"))
+            run("run", at("pipeline.plan"), *data, "--steps", "12", "--ranks", str(len(globs)), "--in-process", "--timeout", "60", "--save", at("many.safetensors"))
+            many = weights(at("many.safetensors"))
+            check(f"{name}, {what}", all(np.array_equal(one[v], many[v]) for v in one), str({v: float(np.abs(one[v] - many[v]).max()) for v in one}))
+
+
 def main():
     data = ["--feed-dataset", "image=@train_images.npy,label=@train_labels.npy", "--seed", "7", "--epochs", "1", "--quiet"]
     with tempfile.TemporaryDirectory() as folder:
@@ -59,6 +86,9 @@ def main():
             run("compile", at("step.pbtxt"), "--mesh", str(mesh), *stages, "--micro-batches", "4", "-o", plan)
             run("run", plan, *data, "--ranks", str(mesh), "--in-process", "--save", at("many.safetensors"))
             compare(name, one, weights(at("many.safetensors")), exact)
+        without_names(folder, forward, [a for a in data if a not in ("--epochs", "1")])
+        run("grad", "-", "--shape", "image=16,64", "--shape", "label=16", "--loss", "loss", "--optimizer", "momentum", "--lr", "0.05",
+            "--accumulate", "4", "-o", at("step.pbtxt"), input=forward)
         shown = run("show", at("step.pbtxt"), "--what", "sbp", "--mesh", "2", *two, "--micro-batches", "4").stdout
         check("the bubble is printed", "bubbles take 20 %" in shown, shown[:400])
         wrong = run("compile", at("step.pbtxt"), "--mesh", "2", *two, "--micro-batches", "3", "-o", plan, ok=False)
