@@ -33,6 +33,7 @@
 #include "PhysicalGraph.h"
 #include "PlanEmitter.h"
 #include "PlanFile.h"
+#include "PlanFinish.h"
 #include "PlanValues.h"
 #include "PlannedCrash.h"
 #include "SavedModule.h"
@@ -402,9 +403,10 @@ struct Pipeline::Impl {
     const SizeFacts *open = options.sizes.empty() ? nullptr : &sizeFacts;
     if (ranks.parts.empty())
       return planBytes = emitPlan(*module, *executions[0], source.name, given, open, native.get(), controlPlans), true;
-    return planBytes = emitParts(*module, partsOf(ranks, executions), ranks.partOfRank, options.mesh->microBatches,
-                                 source.name, given, native.get()),
-           true;
+    planBytes = emitParts(*module, partsOf(ranks, executions), ranks.partOfRank, options.mesh->microBatches,
+                          source.name, given, native.get());
+    return options.mesh->microBatches == 1 ||
+           checkFinishes(planBytes, *module, registry, source.name, findings.incoming());
   }
 
   /// Shapes that were given must be of inputs or variables that there are.

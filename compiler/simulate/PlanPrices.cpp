@@ -22,6 +22,15 @@ NdSbp statesOf(const plan::Sharding &s) {
   return states;
 }
 
+/// Whether every rank that is to have the tensor has the whole of it already.
+bool isAtHand(const BoxingOp &op) {
+  if (op.step.kind != BoxingKind::kExchange || !isBroadcast(op.step.from)) return false;
+  std::vector<int64_t> has = op.source.ranks, wants = op.target.ranks;
+  std::sort(has.begin(), has.end());
+  std::sort(wants.begin(), wants.end());
+  return std::includes(has.begin(), has.end(), wants.begin(), wants.end());
+}
+
 } // namespace
 
 PlanPrices::PlanPrices(const plan::Plan &plan, const Registry &registry, const ClusterDescription &cluster)
@@ -162,7 +171,8 @@ Result<BoxingTask> PlanPrices::boxingTask(const plan::Plan &part, const plan::Ta
       return bad("task " + task.name() + " joins tensors of different placements");
     result.ops.push_back(std::move(op));
   }
-  result.travels = *kind != BoxingKind::kSlice && *kind != BoxingKind::kPartialOf && *kind != BoxingKind::kPad;
+  result.travels = *kind != BoxingKind::kSlice && *kind != BoxingKind::kPartialOf && *kind != BoxingKind::kPad &&
+                   !std::all_of(result.ops.begin(), result.ops.end(), isAtHand);
   return result;
 }
 
@@ -179,10 +189,11 @@ double PlanPrices::seconds(const BoxingTask &task) const {
   const BoxingKind kind = task.ops[0].step.kind;
   if (!task.travels) { // a copy of the piece
     double bytes = 0;
-    for (const BoxingOp &op : task.ops)
-      for (const NdSbp *states : {&op.step.from, &op.step.to})
-        bytes += static_cast<double>(localShape(op.shape, *states, op.source.dims, 0).elem_cnt()) *
-                 static_cast<double>(GetSizeOfDataType(op.type));
+    for (const BoxingOp &op : task.ops) {
+      const int64_t elements = localShape(op.shape, op.step.from, op.source.dims, 0).elem_cnt() +
+                               localShape(op.shape, op.step.to, op.target.dims, 0).elem_cnt();
+      bytes += static_cast<double>(elements) * static_cast<double>(GetSizeOfDataType(op.type));
+    }
     OpCost copy;
     copy.bytes = bytes;
     return opSeconds(cluster_, "opc.boxing", copy, kFloat, devicesOnHost_);

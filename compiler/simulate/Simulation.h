@@ -73,6 +73,10 @@ constexpr int64_t kExactRanks = 256;
 Result<SimulationReport> simulate(const plan::Plan &plan, const Registry &registry, const ClusterDescription &cluster,
                                   const SimulationOptions &options = {});
 
+/// Whether all tasks of all ranks come to their end. Errors: OPC0746 with a task that waits for ever, and its rank;
+/// OPC0745.
+Status checkFinishes(const plan::Plan &plan, const Registry &registry);
+
 /// The kept events in the format of chrome://tracing and Perfetto: one process a rank class, one thread a stream.
 std::string traceJson(const SimulationReport &report);
 

@@ -66,6 +66,12 @@ def without_names(folder, forward, data):
             run("run", at("pipeline.plan"), *data, "--steps", "12", "--ranks", str(len(globs)), "--in-process", "--timeout", "60", "--save", at("many.safetensors"))
             many = weights(at("many.safetensors"))
             check(f"{name}, {what}", all(np.array_equal(one[v], many[v]) for v in one), str({v: float(np.abs(one[v] - many[v]).max()) for v in one}))
+    # What is on all ranks lags, the second stage does not, and each waits for the other.
+    run("grad", "-", "--shape", "image=16,64", "--shape", "label=16", "--loss", "loss", *steps["sgd"], "-o", at("step.pbtxt"), input=forward)
+    stuck = run("compile", at("step.pbtxt"), "--mesh", "2", "--stage", "fc2*=0", "--stage", "fc3*=1", "--micro-batches", "2", "-o", at("stuck.plan"), ok=False)
+    check("a plan that cannot finish is an error of compiling", stuck.returncode == 3 and "error[OPC0746]: the plan cannot finish" in stuck.stderr, stuck.stderr)
+    check("the way out names the ops", "on all ranks, in a --stage: fc1, fc1_bias, relu1" in stuck.stderr, stuck.stderr)
+    check("nothing is written", not os.path.exists(at("stuck.plan")))
 
 
 def main():
