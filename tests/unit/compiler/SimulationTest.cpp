@@ -280,4 +280,20 @@ TEST_CASE("plans that make no sense are refused", "[simulate]") {
   auto *order = second->mutable_stream(1)->mutable_task();
   std::swap(*order->Mutable(0), *order->Mutable(1));
   CHECK(failure(crossed, cluster(2)) == "OPC0746");
+  CHECK(checkFinishes(crossed, opc::test::registry()).id() == "OPC0746");
+  CHECK(checkFinishes(crossed, opc::test::registry()).context().find("on rank") != std::string::npos);
+}
+
+TEST_CASE("whether a plan ends is known without prices and without all of its micro-batches", "[simulate]") {
+  for (uint32_t m : {1u, 2u, 7u, 1024u})
+    for (int64_t p : {2, 5}) CHECK(checkFinishes(pipeline(p, m), opc::test::registry()).isOk());
+  CHECK(checkFinishes(meshPlan({4}, {8}, true), opc::test::registry()).isOk());
+  // Two stages that exchange in opposite order, in the first of many micro-batches.
+  plan::Plan crossed = pipeline(2, 1024);
+  auto *second = crossed.mutable_part(1);
+  second->mutable_stream(1)->add_task(second->stream(2).task(0));
+  second->mutable_stream(2)->clear_task();
+  auto *order = second->mutable_stream(1)->mutable_task();
+  std::swap(*order->Mutable(0), *order->Mutable(1));
+  CHECK(checkFinishes(crossed, opc::test::registry()).id() == "OPC0746");
 }
