@@ -33,6 +33,8 @@ std::string portRule(const FactNode &node, const char *suffix) {
   return kind + std::string(suffix);
 }
 
+constexpr const char *kSeedAttr = "seed"; // of ops that draw random numbers
+
 bool isGradient(const FactNode &n) { return n.role != "forward"; }
 
 std::map<std::string, int32_t> opsOf(const FactNodes &graph) {
@@ -58,6 +60,47 @@ std::string list(const std::vector<std::string> &names) {
 
 std::string orAny(const std::string &device) { return device.empty() ? "any" : device; }
 
+std::string typeOf(const FactNodes &graph, const FactNode::Operand &o) {
+  if (o.producer < 0) return "?";
+  const FactNode &maker = graph.nodes[static_cast<size_t>(o.producer)];
+  if (isPort(maker)) return maker.types;
+  for (const GraphTensor &t : graph.facts->ops[maker.index].outputs)
+    if (t.name == o.port) return tensorTypeText(t);
+  return "?";
+}
+
+/// "cast f32[32,512] -> f16[32,512]", "input f32[32,784]".
+std::string described(const FactNodes &graph, const FactNode &node) {
+  if (isPort(node)) return node.type + " " + node.types;
+  std::string text = node.type;
+  for (const FactNode::Operand &o : node.operands)
+    text += (&o == &node.operands.front() ? " " : ", ") + typeOf(graph, o);
+  text += " ->";
+  for (const GraphTensor &t : graph.facts->ops[node.index].outputs) text += " " + tensorTypeText(t);
+  return text;
+}
+
+/// Pairs outside of a longest run of pairs that stand in one order in both files.
+size_t countReordered(const FactNodes &a, const FactNodes &b, const GraphMatch &match) {
+  using Place = std::pair<uint32_t, uint32_t>;
+  std::vector<std::pair<Place, Place>> places;
+  for (size_t n = 0; n < b.size(); ++n) {
+    if (match.ofB[n] < 0) continue;
+    const SourceRange &x = a.nodes[static_cast<size_t>(match.ofB[n])].range, &y = b.nodes[n].range;
+    if (x.known() && y.known()) places.push_back({{y.line, y.column}, {x.line, x.column}});
+  }
+  std::sort(places.begin(), places.end());
+  std::vector<Place> ends; // the last place of the best run of each length
+  for (const auto &place : places) {
+    const auto at = std::upper_bound(ends.begin(), ends.end(), place.second);
+    if (at == ends.end())
+      ends.push_back(place.second);
+    else
+      *at = place.second;
+  }
+  return places.size() - ends.size();
+}
+
 class Comparison {
 public:
   Comparison(const FactNodes &a, const FactNodes &b, const GraphMatch &match, const ComparisonOptions &options)
@@ -81,7 +124,7 @@ public:
       found_.renamed +=
           !isGradient(b_.nodes[n]) && a_.nodes[static_cast<size_t>(match_.ofB[n])].name != b_.nodes[n].name;
     }
-    found_.reordered = countReordered();
+    found_.reordered = countReordered(a_, b_, match_);
     found_.quality = match_.quality();
     return std::move(found_);
   }
@@ -121,25 +164,6 @@ private:
     }
   }
 
-  /// "cast f32[32,512] -> f16[32,512]", "input f32[32,784]".
-  static std::string described(const FactNodes &graph, const FactNode &node) {
-    if (isPort(node)) return node.type + " " + node.types;
-    std::string text = node.type;
-    for (const FactNode::Operand &o : node.operands)
-      text += (&o == &node.operands.front() ? " " : ", ") + typeOf(graph, o);
-    text += " ->";
-    for (const GraphTensor &t : graph.facts->ops[node.index].outputs) text += " " + tensorTypeText(t);
-    return text;
-  }
-  static std::string typeOf(const FactNodes &graph, const FactNode::Operand &o) {
-    if (o.producer < 0) return "?";
-    const FactNode &maker = graph.nodes[static_cast<size_t>(o.producer)];
-    if (isPort(maker)) return maker.types;
-    for (const GraphTensor &t : graph.facts->ops[maker.index].outputs)
-      if (t.name == o.port) return tensorTypeText(t);
-    return "?";
-  }
-
   void comparePair(const FactNode &a, const FactNode &b) {
     if (a.name != b.name && !isGradient(b)) { // ops of a gradient are named after others
       const std::string rule = isPort(b) ? portRule(b, "_REMOVED") : "OP_RENAMED";
@@ -148,6 +172,7 @@ private:
       f.change = ChangeKind::kRenamed;
       if (isPort(b))
         f.help = "the " + lower(b) + " " + a.name + " is called " + b.name + " now; whoever names it must follow";
+      if (isDrawn(b)) addOtherNumbers(a, b);
     }
     if (isGradient(b)) compareOrigins(a, b);
     if (a.type != b.type) {
@@ -161,6 +186,16 @@ private:
       if (b.kind == NodeKind::kVariable) compareVariables(a, b);
     }
     compareEdges(a, b);
+  }
+
+  /// Random numbers follow from the seed and the op's name: under another name it computes something else.
+  bool isDrawn(const FactNode &node) const {
+    return node.kind == NodeKind::kOp && b_.facts->ops[node.index].attrs.count(kSeedAttr);
+  }
+  void addOtherNumbers(const FactNode &a, const FactNode &b) {
+    add(b, "OP_ATTR_CHANGED", Severity::kError, "random numbers: those of " + a.name + " -> those of " + b.name, a.name,
+        b.name)
+        .help = "they follow from the seed and the op's name: give it its name back, or accept other numbers";
   }
 
   /// Of whose gradient an op is part. A name that no op has any more says nothing: whoever has renamed the op by hand
@@ -328,27 +363,6 @@ private:
       add(newer, "GRAD_MISSING", Severity::kError, "has no gradient any more", g.gradient, "").subject =
           ChangeSubject::kGradient;
     }
-  }
-
-  /// Pairs outside of a longest run of pairs that stand in one order in both files.
-  size_t countReordered() const {
-    using Place = std::pair<uint32_t, uint32_t>;
-    std::vector<std::pair<Place, Place>> places;
-    for (size_t n = 0; n < b_.size(); ++n) {
-      if (match_.ofB[n] < 0) continue;
-      const SourceRange &x = a_.nodes[static_cast<size_t>(match_.ofB[n])].range, &y = b_.nodes[n].range;
-      if (x.known() && y.known()) places.push_back({{y.line, y.column}, {x.line, x.column}});
-    }
-    std::sort(places.begin(), places.end());
-    std::vector<Place> ends; // the last place of the best run of each length
-    for (const auto &place : places) {
-      const auto at = std::upper_bound(ends.begin(), ends.end(), place.second);
-      if (at == ends.end())
-        ends.push_back(place.second);
-      else
-        *at = place.second;
-    }
-    return places.size() - ends.size();
   }
 
   const FactNodes &a_, &b_;

@@ -191,6 +191,21 @@ class Attributes(Checks):
         self.assertEqual({(f["op"], f["message"]) for f in edges}, {("y", "input in: Y of a (relu) -> Y of b (exp)"), ("z", "input in: Z of b (exp) -> Z of a (relu)")})
         self.assertEqual({(f["expected"], f["found"]) for f in edges if f["op"] == "y"}, {("Y of a (relu)", "Y of b (exp)")})
 
+    def test_names_that_random_numbers_follow(self):
+        """A dropout of another name drops others: that is no mere name."""
+        def graph(name):
+            more = attr("rate", "at_float: 0.5")
+            return port("x", [4, 8]) + user(name, "dropout", {"in": "x/out"}, ["out", "mask"], more) + output("y", name + "/out_0")
+
+        self.locked(graph("drop"))
+        self.write("old.pbtxt", graph("drop"))
+        self.write("g.pbtxt", graph("other"))
+        self.assertIn("NUMERIC_MISMATCH", self.rules("g.pbtxt"))  # so it is
+        for against in ([], ["--against", "old.pbtxt"]):
+            found = self.findings("g.pbtxt", "--no-run", "--except", "OP_RENAMED", *against)
+            self.assertEqual([(f["rule"], f["op"], f["message"]) for f in found], [("OP_ATTR_CHANGED", "other", "random numbers: those of drop -> those of other")])
+        self.assertEqual([f[:2] for f in self.diff("old.pbtxt", "g.pbtxt")], [("OP_RENAMED", "other"), ("OP_ATTR_CHANGED", "other")])
+
     def test_a_lock_of_an_earlier_build(self):
         """It has digests of branches with the places in them, of which nothing can be said; of other long values it says what it has."""
         self.locked(chosen("abs", "elsewhere/a.onnx: node 1"))
