@@ -9,7 +9,7 @@ import subprocess
 import unittest
 import xml.etree.ElementTree as xml
 
-from check_cases import GRAPH, OPC, Checks
+from check_cases import GRAPH, KEPT_OUT, OPC, Checks
 
 try:
     import jsonschema
@@ -302,6 +302,26 @@ class Formats(Checks):
         for row in rows:
             self.assertEqual(len(re.findall(r"(?<!\\)\|", row)), 5, row)
         self.assertNotIn("<script>", text)
+
+    def test_names_of_files_are_no_commands(self):
+        """To a runner of GitHub a line that begins with :: is a command: no name of a file begins one, in any format, nor in other commands."""
+        name, broken, folder = "z\n::error::graph.pbtxt", "y\n::error::broken.pbtxt", "x\n::error::folder"
+        self.write(name, GRAPH)
+        self.write(broken, "op {")
+        self.write(f"{folder}/g.pbtxt", GRAPH)
+        self.write(f"{folder}/old.opc.lock", "{}")
+        files = [name, broken, f"{folder}/g.pbtxt", folder, name + ".nowhere"]
+        calls = [["check", "--format", f, "."] for f in ("text", "json", "jsonl", "markdown", "github", "gitlab", "junit", "sarif")] + [["check", "."], ["check", ".", "--update"], ["diff", name, broken]]
+        for command in ("run", "show", "check", "grad", "bench", "verify", "plugin check", "debug replay", "diff"):
+            calls += [[*command.split(), f] for f in files]
+        calls += [["compile", name, "-o", f"{name}.plan"], ["run", name, "--weights", broken], ["run", name, "--report", f"{name}.html"], ["report", name]]
+        for words in calls:
+            with self.subTest(words=words):
+                done = subprocess.run([OPC, *words], capture_output=True, text=True, timeout=60, cwd=self.folder, stdin=subprocess.DEVNULL,
+                                      env={**{k: v for k, v in os.environ.items() if k not in KEPT_OUT}, "GITHUB_ACTIONS": "true"})
+                lines = [line.strip() for line in (done.stdout + done.stderr).splitlines()]
+                injected = [line for line in lines if line.startswith(("::error::graph", "::error::broken", "::error::folder"))]
+                self.assertEqual(injected, [], (done.stdout, done.stderr))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@
 #include "OpFlags.h"
 #include "OutputFiles.h"
 #include "PhaseDump.h"
+#include "PrintableText.h"
 #include "Reproducer.h"
 #include "RunCut.h"
 #include "RunTrace.h"
@@ -245,7 +246,7 @@ public:
       OPC_ASSIGN_OR_RETURN(Calibration machine, calibrate(result, registry));
       if (!machine.isFirst) return kExitOk;
       OPC_RETURN_IF_ERROR(writeFileAtomically(calibrate_, simulate::clusterText(machine.cluster)));
-      invocation.note(calibrationText(machine.cluster) + "; wrote " + calibrate_);
+      invocation.note(calibrationText(machine.cluster) + "; wrote " + printableName(calibrate_));
       if (!cluster) cluster = std::move(machine.cluster);
     }
     Json simulation;
@@ -404,11 +405,11 @@ private:
     if (output_ == "-") return; // the summary would only disturb whoever reads along
     double seconds = 0;
     for (const PhaseFacts &s : pipeline.stats()) seconds += s.seconds;
-    std::string line = graph + ": " + countText(opsOf(pipeline.stats()), "op");
+    std::string line = printableName(graph) + ": " + countText(opsOf(pipeline.stats()), "op");
     if (last_ >= Phase::kMemory) line += ", " + countText(pipeline.tasks(), "task");
     line += " in " + secondsText(seconds);
     if (last_ >= Phase::kMemory) line += ", " + bytesText(memory.arenaBytes) + " of memory";
-    invocation.note(line + "; wrote " + output_ + " (" + bytesText(bytes) + ")");
+    invocation.note(line + "; wrote " + printableName(output_) + " (" + bytesText(bytes) + ")");
   }
 
   std::string mode_ = "train", output_, to_, from_, emit_, stats_, reproducer_, simulate_, simulateTrace_, trace_,

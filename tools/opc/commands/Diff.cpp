@@ -10,6 +10,7 @@
 #include "MeshFlags.h"
 #include "ModelExplorer.h"
 #include "OutputFiles.h"
+#include "PrintableText.h"
 #include "TextParts.h"
 #include "TextTable.h"
 
@@ -127,7 +128,7 @@ private:
     std::filesystem::path second = output_;
     second.replace_extension(".sync" + second.extension().string());
     OPC_RETURN_IF_ERROR(writeFileAtomically(second.string(), jsonText(pair.navigation)));
-    invocation.note("which node is which is in " + second.string());
+    invocation.note("which node is which is in " + printableName(second.string()));
     return writeFileAtomically(output_, jsonText(pair.graphs));
   }
 
@@ -176,7 +177,7 @@ private:
     }
     for (FactsInput *side : {&sides.a, &sides.b}) {
       if (!side->undecided.empty())
-        invocation.note("note: " + side->name + ": plan and costs are not compared: " + side->undecided);
+        invocation.note("note: " + printableName(side->name) + ": plan and costs are not compared: " + side->undecided);
       if (request.asPlanned) forgetWhatPlansLack(&side->facts);
       if ((locks[0] || locks[1]) && !side->isLock) shortenAttributes(&side->facts);
     }

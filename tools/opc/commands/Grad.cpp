@@ -12,6 +12,7 @@
 #include "OptionRanges.h"
 #include "OutputFiles.h"
 #include "Pipeline.h"
+#include "PrintableText.h"
 #include "Session.h"
 #include "ShapeFlags.h"
 #include "TrainingFlags.h"
@@ -238,8 +239,9 @@ private:
     size_t before = 0;
     for (const PhaseFacts &s : stats)
       if (s.name == phaseName(Phase::kShape)) before = s.ops;
-    invocation.note(graph + ": " + countText(made, "gradient") + ", " + countText(stats.back().ops) + " ops (" +
-                    countText(before) + " before); wrote " + output_ + " (" + bytesText(bytes) + ")");
+    invocation.note(printableName(graph) + ": " + countText(made, "gradient") + ", " + countText(stats.back().ops) +
+                    " ops (" + countText(before) + " before); wrote " + printableName(output_) + " (" +
+                    bytesText(bytes) + ")");
   }
 
   std::vector<std::string> losses_, wrt_, shapes_;

@@ -8,6 +8,7 @@
 #include "GraphInput.h"
 #include "NumberText.h"
 #include "OnnxOutput.h"
+#include "PrintableText.h"
 #include "QuantizableOps.h"
 #include "QuantizationReport.h"
 #include "QuantizeFlags.h"
@@ -303,8 +304,8 @@ private:
     if (!list.empty() && flags_.top > 0 && flags_.output != "-")
       invocation.terminal().out(accuracyTable(list, flags_.mode(), static_cast<size_t>(flags_.top)));
     invocation.note(counted(ops_.size(), "op") + " of " + std::to_string(allOps_) + " quantised" +
-                    (flags_.output.empty() ? "" : " to " + flags_.output) + ": weights " + bytesText(bytesBefore_) +
-                    " -> " + bytesText(bytesAfter_) + ", model " + bytesText(written_));
+                    (flags_.output.empty() ? "" : " to " + printableName(flags_.output)) + ": weights " +
+                    bytesText(bytesBefore_) + " -> " + bytesText(bytesAfter_) + ", model " + bytesText(written_));
     if (accuracy.leftOut > 0)
       invocation.note(counted(accuracy.leftOut, "tensor") +
                       " not compared for want of memory: --compare-memory takes more than " +

@@ -8,6 +8,7 @@
 #include "GraphReport.h"
 #include "NumberText.h"
 #include "OutputFiles.h"
+#include "PrintableText.h"
 
 namespace opc::cli {
 
@@ -56,7 +57,7 @@ public:
     const std::string page = graphHtml(parts);
     if (output_ == "-") return invocation.terminal().file(page), kExitOk;
     OPC_RETURN_IF_ERROR(writeFileAtomically(output_, page));
-    invocation.note("wrote " + output_ + " (" + bytesText(page.size()) + ")");
+    invocation.note("wrote " + printableName(output_) + " (" + bytesText(page.size()) + ")");
     return kExitOk;
   }
 

@@ -113,7 +113,7 @@ Json opsJson(const std::vector<GraphOp> &ops, const OpenSizes &open) {
 }
 
 std::string summaryText(const std::string &name, const GraphFacts &info, const OpenSizes &open, size_t width) {
-  std::string text = name + ": " + info.format + ", " + countText(info.ops.size(), "op") + "\n";
+  std::string text = printableName(name) + ": " + info.format + ", " + countText(info.ops.size(), "op") + "\n";
   std::vector<std::vector<std::string>> rows;
   auto add = [&](const char *kind, const std::vector<GraphTensor> &tensors, size_t limit) {
     for (size_t i = 0; i < tensors.size() && i < limit; ++i)
@@ -404,7 +404,7 @@ private:
       const std::string second = secondPath(".backward");
       OPC_RETURN_IF_ERROR(checkFile(second, "the file beside -o"));
       OPC_RETURN_IF_ERROR(writeFileAtomically(second, onnxModel(facts, name, OnnxPart::kBackward)));
-      invocation.note("backward ops and updates are in " + second);
+      invocation.note("backward ops and updates are in " + printableName(second));
     }
     return write(invocation, forward);
   }
@@ -415,7 +415,7 @@ private:
     OPC_RETURN_IF_ERROR(checkFile(second, "the file beside -o"));
     const Json bytes = modelExplorerCosts(facts, name, &GraphOp::bytes, "bytes");
     OPC_RETURN_IF_ERROR(writeFileAtomically(second, jsonText(bytes)));
-    invocation.note("bytes are in " + second);
+    invocation.note("bytes are in " + printableName(second));
     return write(invocation, jsonText(modelExplorerCosts(facts, name, &GraphOp::flops, "operations")));
   }
 

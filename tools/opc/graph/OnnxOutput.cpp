@@ -9,6 +9,7 @@
 #include "NumberText.h"
 #include "OnnxExport.h"
 #include "PlanFile.h"
+#include "PrintableText.h"
 #include "Session.h"
 #include "TextParts.h"
 #include "ValueGiver.h"
@@ -276,7 +277,7 @@ Status OnnxOutput::writeFiles(Invocation &invocation, const ExportedModel &model
     std::error_code error;
     if (path != data) fs::remove(path, error);
   }
-  if (!model.data.empty()) invocation.note("note: tensors over 1 MiB are in " + data);
+  if (!model.data.empty()) invocation.note("note: tensors over 1 MiB are in " + printableName(data));
   return Status::ok();
 }
 

@@ -6,6 +6,7 @@
 #include "HtmlPage.h"
 #include "Markup.h"
 #include "NumberText.h"
+#include "PrintableText.h"
 #include "RunSteps.h"
 #include "RunTimes.h"
 #include "TextParts.h"
@@ -165,7 +166,7 @@ Status writeRunPage(RunContext &c, const PlannedRun &planned, const ExecutedRun 
     page.timelines.push_back(std::move(*simulated));
   if (!planned.input.isPlan) addFindings(*planned.registry, checkedFile(c.options, planned.input), &page);
   OPC_RETURN_IF_ERROR(writeFileAtomically(c.options.report, graphHtml(page)));
-  c.invocation.note("report in " + c.options.report);
+  c.invocation.note("report in " + printableName(c.options.report));
   return Status::ok();
 }
 

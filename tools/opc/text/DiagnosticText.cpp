@@ -23,7 +23,7 @@ Style severityStyle(Severity s) {
 }
 
 std::string position(const SourceRange &range, const SourceText &source) {
-  std::string text = range.file.empty() ? source.name : range.file;
+  std::string text = printableName(range.file.empty() ? source.name : range.file);
   if (range.known()) text += ":" + std::to_string(range.line) + ":" + std::to_string(range.column);
   return text;
 }
@@ -116,7 +116,15 @@ void appendExcerpt(std::string &out, const Diagnostic &d, const SourceText &sour
 void appendLines(std::string &out, const std::string &label, Style style, const std::string &text, bool color) {
   out += paint(label, style, color);
   const std::string indent(label.size(), ' ');
-  out += joined(splitAt(text, '\n'), "\n" + indent) + "\n";
+  bool isFirst = true;
+  for (const std::string &line : splitAt(text, '\n')) {
+    // To a runner of GitHub such a line is a command, however far it is indented; texts have it from names of files.
+    const size_t begin = line.find_first_not_of(" \t\r");
+    const bool isCommand = begin != std::string::npos && line.compare(begin, 2, "::") == 0;
+    out += (isFirst ? "" : isCommand ? "\\n" : "\n" + indent) + line;
+    isFirst = false;
+  }
+  out += "\n";
 }
 
 std::string render(const Diagnostic &d, const SourceText &source, const TextStyle &style) {
@@ -184,7 +192,7 @@ std::string diagnosticsText(const std::vector<Diagnostic> &diagnostics, size_t e
   errorCount = std::max(errorCount, errors);
   if (errorCount) {
     out += "\n" + counted(errorCount, "error");
-    if (isOfGraph && !source.name.empty()) out += " in " + source.name;
+    if (isOfGraph && !source.name.empty()) out += " in " + printableName(source.name);
     if (errorCount > errors) out += "; the first " + std::to_string(errors) + " are shown";
     out += "\n";
   }
@@ -194,8 +202,9 @@ std::string diagnosticsText(const std::vector<Diagnostic> &diagnostics, size_t e
 std::string statusText(const Status &status, bool color) {
   std::string head = "error";
   if (!status.id().empty()) head += "[" + status.id() + "]";
-  std::string out = paint(head + ":", Style::kError, color) + " " + paint(status.message(), Style::kBold, color) + "\n";
-  if (!status.context().empty()) out += "  while: " + status.context() + "\n";
+  std::string out = paint(head + ":", Style::kError, color) + " " +
+                    paint(printableName(status.message()), Style::kBold, color) + "\n";
+  if (!status.context().empty()) out += "  while: " + printableName(status.context()) + "\n";
   if (!status.help().empty()) appendLines(out, "help: ", Style::kHelp, status.help(), color);
   // A mistyped flag needs no article.
   if (status.id() != "OPC0001") out += moreLine(status.id(), color);

@@ -11,6 +11,7 @@
 #include "ModelValues.h"
 #include "NumberText.h"
 #include "OutputFiles.h"
+#include "PrintableText.h"
 #include "RunIdentity.h"
 #include "RunTrap.h"
 #include "ScalarOutputs.h"
@@ -207,7 +208,7 @@ public:
       invocation.terminal().out(text());
     else if (!isFailed)
       invocation.terminal().out(jsonText(document()));
-    if (!invocation.flags().json && !isFailed && !o_.save.empty()) invocation.note("saved " + o_.save);
+    if (!invocation.flags().json && !isFailed && !o_.save.empty()) invocation.note("saved " + printableName(o_.save));
     return isSignal() ? 128 + static_cast<int>(ending_) : kExitOk;
   }
 
