@@ -8,6 +8,7 @@
 #include "TextParts.h"
 
 #include <fnmatch.h>
+#include <utility>
 
 using namespace mlir;
 
@@ -129,7 +130,8 @@ struct Step {
 
 struct Parameter {
   GeneratedGradient g;
-  Value gradient; // after accumulation
+  Value gradient;          // after accumulation
+  Regularizer regularizer; // that is still to be added to it
 };
 
 class GroupUpdate {
@@ -203,6 +205,11 @@ private:
     const bool decays = group_.weightDecay != 0 && !matches(group_.decayNever, p.g.name) &&
                         (group_.decayOnly.empty() || matches(group_.decayOnly, p.g.name));
     if (decays) attrs[group_.decayAttr] = AttrValue(static_cast<float>(group_.weightDecay));
+    if (p.regularizer.l1 != 0) attrs["l1"] = AttrValue(static_cast<float>(p.regularizer.l1));
+    if (p.regularizer.l2 != 0) {
+      const bool isBoth = decays && group_.decayAttr == "l2";
+      attrs["l2"] = AttrValue(static_cast<float>(p.regularizer.l2 + (isBoth ? group_.weightDecay : 0)));
+    }
     std::vector<TrainingBuilder::Arg> args = {{"model", {p.g.tensor}},
                                               {"model_diff", {p.gradient}},
                                               {"learning_rate", {rate}},
@@ -242,6 +249,7 @@ public:
       const OptimizerGroup &group = config_.groups[k];
       if (!group.learningRateTensor.empty() && !t_.builder().findTensor(group.learningRateTensor))
         return complain("no op makes the learning rate's tensor '" + group.learningRateTensor + "'", "");
+      if (group.clipNorm > 0 && failed(regularize(&parameters_[k]))) return failure();
       GroupUpdate(t_, group, step_, k).run(parameters_[k]);
     }
     Value next = t_.integer(count, "scalar_add", 1, "train_step_next");
@@ -253,6 +261,23 @@ private:
   LogicalResult complain(const std::string &message, const std::string &help) {
     emitStatus(module_, Status(StatusCode::kInvalidGraph, "OPC0507", message).withHelp(help));
     return failure();
+  }
+
+  /// Before gradients are clipped, which are as large as the loss scale makes them. An update adds the others' itself.
+  LogicalResult regularize(std::vector<Parameter> *parameters) {
+    for (Parameter &p : *parameters) {
+      const Regularizer r = std::exchange(p.regularizer, Regularizer());
+      if (r.l1 == 0 && r.l2 == 0) continue;
+      if (step_.lossScale)
+        return complain("the variable " + p.g.name +
+                            " has a regularizer, and its gradient is clipped while it has a dynamic loss scale",
+                        "give a fixed loss_scale_factor, or weight decay in place of the regularizer");
+      p.gradient = t_.op(p.g.name + "_regularized", "l1_l2_regularize_gradient",
+                         {{"model", {p.g.tensor}}, {"model_diff", {p.gradient}}},
+                         {{"l1", AttrValue(static_cast<float>(r.l1 / step_.unscale))},
+                          {"l2", AttrValue(static_cast<float>(r.l2 / step_.unscale))}});
+    }
+    return success();
   }
 
   /// Who updates what.
@@ -272,7 +297,9 @@ private:
         if (groups[k].variables.empty()) owner = static_cast<int>(k);
       if (owner < 0) continue;
       if (failed(findKernel(groups[static_cast<size_t>(owner)].updateOp, g))) return failure();
-      parameters_[static_cast<size_t>(owner)].push_back({g, g.gradient});
+      const auto regularizer = config_.regularizers.find(g.name);
+      parameters_[static_cast<size_t>(owner)].push_back(
+          {g, g.gradient, regularizer == config_.regularizers.end() ? Regularizer() : regularizer->second});
     }
     for (size_t k = 0; k < groups.size(); ++k)
       if (parameters_[k].empty())

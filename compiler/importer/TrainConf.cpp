@@ -158,6 +158,16 @@ bool readOptimizer(const graph::OptimizerConf &conf, OptimizerGroup *group) {
 
 } // namespace
 
+std::map<std::string, Regularizer> readRegularizers(const GraphFile &file) {
+  std::map<std::string, Regularizer> all;
+  for (const graph::OperatorConf &op : file.job->net().op()) {
+    const graph::L1L2RegularizerConf &conf = op.variable_conf().regularizer().l1_l2_conf();
+    const Regularizer r{static_cast<double>(conf.l1()), static_cast<double>(conf.l2())};
+    if (r.l1 != 0 || r.l2 != 0) all[op.name()] = r;
+  }
+  return all;
+}
+
 std::optional<JobTraining> readTraining(const GraphFile &file, std::vector<Diagnostic> *diagnostics) {
   if (!file.job->job_conf().has_train_conf() || file.job->job_conf().train_conf().optimizer_conf_size() == 0)
     return std::nullopt;
@@ -181,6 +191,11 @@ std::optional<JobTraining> readTraining(const GraphFile &file, std::vector<Diagn
     training.config.lossScale.multiplier = static_cast<double>(conf.dynamic_loss_scale_policy().multiplier());
   } else {
     training.config.lossScale.value = static_cast<double>(conf.loss_scale_factor());
+  }
+  if (file.job->job_conf().has_num_gradient_accumulation_steps()) {
+    training.config.accumulate = file.job->job_conf().num_gradient_accumulation_steps();
+    if (training.config.accumulate < 1)
+      error("num_gradient_accumulation_steps is " + std::to_string(training.config.accumulate), "it is 1 or more");
   }
   for (const graph::OptimizerConf &o : conf.optimizer_conf()) {
     OptimizerGroup group;

@@ -448,12 +448,13 @@ struct Pipeline::Impl {
     declared = declaredOutputs(*file);
     if (options.train && !options.gradient)
       if (auto training = readTraining(*file, findings.incoming())) {
-        options.gradient.emplace();
-        options.gradient->losses = training->losses;
+        options.gradient.emplace().losses = training->losses;
         options.gradient->isOfGraph = true;
         options.gradient->training = training->config;
         trainsAsJobSays = true;
       }
+    if (options.gradient && options.gradient->training)
+      options.gradient->training->regularizers = readRegularizers(*file);
     ImportOptions importing;
     importing.shapes = options.shapes, importing.floatsAs = options.floatsAs;
     importing.wanted = options.wanted;

@@ -42,8 +42,15 @@ struct LossScale {
   double multiplier = 2;
 };
 
+/// What a variable's own loss is, beside that of the graph: l1 * |w| + l2 / 2 * w^2.
+struct Regularizer {
+  double l1 = 0, l2 = 0;
+};
+
 struct TrainingConfig {
   std::vector<OptimizerGroup> groups;
+  /// By the variable's name. Their gradients are added before gradients are clipped.
+  std::map<std::string, Regularizer> regularizers;
   LossScale lossScale;
   /// Gradients are summed over so many steps before each update, and their mean is used.
   int64_t accumulate = 1;

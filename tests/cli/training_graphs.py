@@ -226,6 +226,46 @@ job_conf { job_name: "j" train_conf { loss_lbn: "loss/z_0"
         np.testing.assert_array_equal(still["w_now"], W)
         run("compile", path, "--mode", "sideways", code=2)
 
+    def test_accumulation_of_a_job(self):
+        job = "net {%s} job_conf { num_gradient_accumulation_steps: %d train_conf { loss_lbn: \"loss/z_0\" optimizer_conf { base_learning_rate: 0.03125 naive_conf { } } } }"
+        for k, updates in ((1, 8), (3, 2), (4, 2)):
+            self.same(values(write("rounds.pbtxt", job % (GRAPH, k)), 8), simulate(updates, lambda p, g, s, t: p - 0.03125 * g))
+        done = run("compile", write("bad.pbtxt", job % (GRAPH, 0)), "-o", "never.plan", code=3)
+        self.assertIn("error[OPC0507]: train_conf: num_gradient_accumulation_steps is 0", done.stderr)
+
+    def test_regularizers(self):
+        """Of a variable, with the job's optimizer and the command line's; before gradients are clipped, whatever the loss is scaled by."""
+        conf = "regularizer { l1_l2_conf { l1: 0.25 l2: 0.5 } } "
+        graph = GRAPH.replace('"w" variable_conf { ', '"w" variable_conf { ' + conf)
+        job = "net {%s} job_conf { %s train_conf { loss_lbn: \"loss/z_0\" %s optimizer_conf { base_learning_rate: 0.03125 naive_conf { } %s } } }"
+
+        def regular(g, p):
+            return [g[0] + 0.25 * np.sign(p[0]) + 0.5 * p[0], g[1]]
+
+        def clipped(g, p):
+            g = regular(g, p)
+            norm = np.sqrt(sum((x * x).sum() for x in g))
+            return [x * min(1, 0.5 / norm) for x in g]
+
+        def steps(n, prepare, decay=0):
+            p = [W.copy(), V.copy()]
+            for _ in range(n):
+                g = prepare(list(gradients(*p)), p)
+                p = [p[i] - 0.03125 * (g[i] + decay * p[i]) for i in range(2)]
+            return p
+
+        clip, dynamic = "clip_conf { clip_by_global_norm { max_norm: 0.5 } }", "dynamic_loss_scale_policy { initial_loss_scale: 64 }"
+        accumulates = "num_gradient_accumulation_steps: 2"
+        for wanted, n, *parts in ((regular, 7, "", "", ""), (regular, 3, accumulates, "", ""), (regular, 7, "", "loss_scale_factor: 64", ""), (regular, 7, "", dynamic, ""),
+                                  (clipped, 7, "", "", clip), (clipped, 3, accumulates, "loss_scale_factor: 64", clip)):
+            with self.subTest(parts=parts):
+                self.same(values(write("regular.pbtxt", job % (graph, *parts)), n * (2 if parts[0] else 1)), steps(n, wanted))
+        done = run("compile", write("bad.pbtxt", job % (graph, "", dynamic, clip)), "-o", "never.plan", code=3)
+        self.assertIn("the variable w has a regularizer, and its gradient is clipped while it has a dynamic loss scale", done.stderr)
+        for flags, wanted, decay in (((), regular, 0), (("--weight-decay", "0.125"), regular, 0.125), (("--clip-norm", "0.5"), clipped, 0)):
+            run("grad", write("graph.pbtxt", graph), "--loss", "loss", "-o", "step.pbtxt", "--optimizer", "sgd", "--lr", "0.03125", *flags)
+            self.same(values(os.path.join(scratch.name, "step.pbtxt"), 7), steps(7, wanted, decay))
+
     def test_train_conf_errors(self):
         for conf, word in (('optimizer_conf { base_learning_rate: 1 }', "loss_lbn"),
                            ('loss_lbn: "loss/z_0" optimizer_conf { variable_op_names: "nobody" base_learning_rate: 1 }', "updates nothing"),
