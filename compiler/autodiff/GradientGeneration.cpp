@@ -14,6 +14,7 @@
 #include "opc/Gradient.h"
 
 #include <map>
+#include <set>
 
 using namespace mlir;
 
@@ -127,6 +128,9 @@ public:
 
   bool needsGradient(const std::string &arg, int32_t index) const override {
     const auto k = op_.inputNumber(arg, index);
+    // InputGradBind() binds nothing where this is false. Inputs that may be left out are asked for, too.
+    if (!k && llvm::none_of(op_.def()->inputs, [&](const auto &input) { return input.name == arg; }))
+      foreign_.insert(arg);
     return k && g_.flow_.passes(op_, *k) && g_.wants(op_.getArgs()[*k]);
   }
   bool hasGradient(const std::string &arg, int32_t index) const override {
@@ -208,6 +212,11 @@ public:
       if (g_.contribute(op_, *k, b.arg, v).failed()) return failure();
     }
     if (!strict) return success();
+    for (const std::string &arg : foreign_)
+      emitFinding(op_.getLoc(), "OPC0510",
+                  rule + " asks for the gradient of input '" + arg +
+                      "', which the op does not have: it binds none to it",
+                  "the names are those of the op's definition", DiagnosticSeverity::Warning);
     op_.forEachInput([&, flat = 0u](StringRef arg, int32_t i, Value) mutable {
       if (bound.count(flat++) || !needsGradient(arg.str(), i)) return;
       emitFinding(op_.getLoc(), "OPC0510",
@@ -234,6 +243,7 @@ private:
   const std::string &library_; // of the rule
   std::vector<user_op::TensorDesc> inputs_, outputs_;
   std::vector<Binding> bindings_;
+  mutable std::set<std::string> foreign_; // inputs that were asked for and are in no definition
   std::map<unsigned, std::string> zeros_;
   std::map<std::string, std::string> renamed_;
   Status failure_;

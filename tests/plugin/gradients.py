@@ -166,6 +166,12 @@ class WrongRules(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         np.testing.assert_array_equal(np.load(out)["x.grad"], [0] * 5)
 
+    def test_a_binding_to_an_input_that_there_is_not(self):
+        done = opc("grad", graph("g_misspelt"), "--loss", "result", "--wrt", "x", "-o", os.path.join(scratch.name, "misspelt.pbtxt"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for w in ("OPC0510", "ops.cpp", "asks for the gradient of input 'inn', which the op does not have", "binds no gradient to input 'in' (index 0)"):
+            self.assertIn(w, done.stderr)
+
     def test_exception(self):
         self.refused("g_throws", "OPC0504", "the rule gave up")
 

@@ -103,6 +103,12 @@ THRICE_SQUARE("g_none");
 THRICE_SQUARE("g_unbound");
 REGISTER_USER_OP_GRAD("g_unbound").SetBackwardOpConfGenFn([](user_op::BackwardOpConfContext *) {});
 
+THRICE_SQUARE("g_misspelt");
+REGISTER_USER_OP_GRAD("g_misspelt").SetBackwardOpConfGenFn([](user_op::BackwardOpConfContext *ctx) {
+  ctx->FwOp().InputGradBind(user_op::OpArg("inn", 0),
+                            [ctx]() -> const std::string & { return ctx->FwOp().input("in", 0); });
+});
+
 #define BAD_RULE(name, body)                                                                                           \
   THRICE_SQUARE(name);                                                                                                 \
   REGISTER_USER_OP_GRAD(name).SetBackwardOpConfGenFn([](user_op::BackwardOpConfContext *ctx) { body; })
