@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PluginLoader.h"
 
+#include "OpeningPlugin.h"
 #include "PluginOpeners.h"
 #include "opc/Version.h"
 
+#include <atomic>
 #include <charconv>
 #include <dlfcn.h>
+#include <exception>
 
 namespace opc {
 namespace {
@@ -41,7 +44,34 @@ Status notOpened(const std::string &path) {
   return refused("OPC0902", path, text, help);
 }
 
+std::atomic<const char *> opening = nullptr;
+
+/// dlopen(), during which the library's static constructors run. What they throw comes out of it.
+Result<void *> openLibrary(const std::string &path) {
+  struct Opening {
+    explicit Opening(const std::string &path) { opening = path.c_str(); }
+    ~Opening() { opening = nullptr; }
+  } const mark(path);
+  const std::string help = "static constructors of a plugin register operators, and do nothing that can fail";
+  // A bare name would be searched in the system's library folders: a plugin is always a file the user named.
+  const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
+  // It is declared as one that throws nothing, which would make the handlers vanish.
+  void *(*volatile const open)(const char *, int) = dlopen;
+  dlerror();
+  try {
+    void *handle = open(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle) return notOpened(path);
+    return handle;
+  } catch (const std::exception &e) {
+    return refused("OPC0902", path, std::string("a static constructor threw: ") + e.what(), help);
+  } catch (...) {
+    return refused("OPC0902", path, "a static constructor threw something that is no std::exception", help);
+  }
+}
+
 } // namespace
+
+const char *openingPlugin() noexcept { return opening; }
 
 std::string loadedText(const std::vector<PluginInfo> &plugins) {
   std::string libraries, others;
@@ -55,11 +85,7 @@ std::string loadedText(const std::vector<PluginInfo> &plugins) {
 
 Result<LoadedPlugin> openPlugin(const std::string &path) {
   if (const auto opener = pluginOpener(path)) return opener->open(path);
-  dlerror();
-  // A bare name would be searched in the system's library folders: a plugin is always a file the user named.
-  const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
-  void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle) return notOpened(path);
+  OPC_ASSIGN_OR_RETURN(void *const handle, openLibrary(path));
   // The plugin's own copy of the SDK (libopc_sdk.so, found through its dependencies) holds what its registrars left.
   auto *version = reinterpret_cast<int (*)()>(dlsym(handle, "opcSdkApiVersion"));
   auto *take = reinterpret_cast<void *(*)()>(dlsym(handle, "opcSdkPendingRegistrations"));

@@ -18,7 +18,7 @@ PLUGIN = r'''
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
+#include <stdexcept>
 #include <string>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -41,6 +41,9 @@ static void die(const std::string &how) {
     *(volatile char *)::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) = 1;
   }
   if (how == "overflow") zero = deeper(nullptr);
+  if (how == "terminate") []() noexcept { throw std::runtime_error("nobody catches it"); }();
+  if (how == "throw") throw std::runtime_error("no plugin today");
+  if (how == "throw-int") throw 3;
   if (how == "exit") std::exit(0);
   if (how == "_exit") ::_exit(0);
   if (how == "SIGKILL") ::raise(SIGKILL);
@@ -49,6 +52,11 @@ static void die(const std::string &how) {
 static void mayDie(const char *place, const std::string &where, const std::string &how) {
   if (where == place) die(how);
 }
+static struct Constructed {
+  Constructed() {
+    if (const char *how = std::getenv("OPC_TEST_CONSTRUCTOR")) die(how);
+  }
+} constructed;
 template <class T> class Kernel : public user_op::OpKernel {
   void Compute(user_op::KernelComputeContext *ctx) const override {
     mayDie("kernel", ctx->Attr<std::string>("where"), ctx->Attr<std::string>("how"));
@@ -141,6 +149,26 @@ class Crashes(unittest.TestCase):
                 self.assertIn("error[OPC0605]: the kernel of op culprit (crashes)", done.stderr)
                 failure = self.bundle(done)
                 self.assertEqual((failure["signal"], failure["code"], failure["exit_code"]), (signal.Signals(number).name, "OPC0605", 128 + number))
+
+    def test_an_exception_that_escapes(self):
+        """A kernel that reaches std::terminate() is named as one that aborts."""
+        done = self.run_opc("kernel", "terminate", "run", "--fill", "ones")
+        self.assertEqual(done.returncode, -signal.SIGABRT, (done.stdout, done.stderr))
+        self.assertIn("error[OPC0605]: the kernel of op culprit (crashes) let an exception escape", done.stderr)
+        self.assertEqual(self.bundle(done)["code"], "OPC0605")
+
+    def test_static_constructors(self):
+        """A library that cannot be loaded because its constructors fail: exit code 4, the reason, and no crash of opc."""
+        for how, says in (("throw", "a static constructor threw: no plugin today"), ("throw-int", "a static constructor threw something that is no std::exception"),
+                          ("SIGSEGV", "a static constructor touched memory that is not there"), ("SIGABRT", "a static constructor called abort()"),
+                          ("overflow", "a static constructor touched memory"), ("terminate", "a static constructor let an exception escape")):
+            for words in (["plugin", "check", self.plugin], ["ops", "--plugin", self.plugin]):
+                with self.subTest(how=how, words=words):
+                    done = subprocess.run([OPC, "--config", "none", *words], capture_output=True, text=True, timeout=60, cwd=self.folder,
+                                          env={**os.environ, "OPC_TEST_CONSTRUCTOR": how})
+                    self.assertEqual(done.returncode, 4, done.stderr)
+                    self.assertIn(f"error[OPC0902]: cannot load plugin {self.plugin}: {says}", done.stderr)
+                    self.assertEqual(os.listdir(self.folder), [])
 
     def test_checks(self):
         """opc check, on several threads: the bundle has the graph whose plugin it was."""

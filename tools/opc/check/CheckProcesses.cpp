@@ -10,11 +10,11 @@
 #include "Program.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <map>
-#include <csignal>
 #include <optional>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -97,12 +97,12 @@ CheckedGraph brokenOff(const CheckSettings &settings, const std::string &path, i
   if (const std::string replay = lineAfter(said, "opc debug "); !replay.empty()) help = "opc debug " + replay;
   if (const size_t end = message.find(']'); end != std::string::npos) message.erase(end, 1);
   if (message.empty() && WIFSIGNALED(status))
-    message = std::string("OPC0605: the process that checked it was ended by a signal: ") +
-              ::strsignal(WTERMSIG(status));
+    message =
+        std::string("OPC0605: the process that checked it was ended by a signal: ") + ::strsignal(WTERMSIG(status));
   if (message.empty())
     message = "OPC0603: a plugin's code ended the process that checked it, with exit code " +
               std::to_string(WEXITSTATUS(status));
-  if (message.rfind("OPC0999", 0) == 0)
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kExitInternal && !said.empty()) // no kernel's, which have other codes
     return brokenCheck(settings, path, "INTERNAL_ERROR", kExitInternal, std::move(message), std::move(help));
   return brokenCheck(settings, path, "RUN_FAILED", kExitExecution, std::move(message), std::move(help));
 }

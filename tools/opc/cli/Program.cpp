@@ -4,10 +4,13 @@
 
 #include "ExitCodes.h"
 #include "FileBytes.h"
+#include "OpeningPlugin.h"
+#include "PrintableText.h"
 #include "Session.h"
 #include "StandardFiles.h"
 
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -55,12 +58,16 @@ void sayName(const char *name) {
   }
 }
 
+const char *whyAborted = " called abort()";
+
 const char *whatSignalSays(int signal) {
-  return signal == SIGABRT                       ? " called abort()"
+  return signal == SIGABRT                       ? whyAborted
          : signal == SIGSEGV || signal == SIGBUS ? " touched memory that is not there"
          : signal == SIGFPE                      ? " divided an integer by zero"
                                                  : " ran an instruction that this processor does not have";
 }
+
+bool isForeignCode() { return opc::openingPlugin() || runningOp().name; }
 
 /// A kernel that crashes takes opc with it, as it should for a debugger; but it is named. Everything else that crashes
 /// is an internal error.
@@ -76,6 +83,14 @@ void nameCrash(int signal) {
     say("\nhelp: a debugger shows where: gdb --args opc run ...; OPC_PRESET=asan builds opc with AddressSanitizer\n"
         "more: opc explain OPC0605\n");
     if (crashReport) crashReport(signal, true);
+  } else if (const char *plugin = opc::openingPlugin()) {
+    say("error[OPC0902]: cannot load plugin ");
+    sayName(plugin);
+    say(": a static constructor");
+    say(whatSignalSays(signal));
+    say("\nhelp: static constructors of a plugin register operators, and do nothing that can fail\n"
+        "more: opc explain OPC0902\n");
+    _exit(kExitUnsupported);
   } else if (crashReport) {
     say("error[OPC0999]: internal error: opc");
     say(whatSignalSays(signal));
@@ -132,8 +147,11 @@ bool atWork = false;
 void noteForeignExit(int status, void *) {
   if (!atWork) return;
   const std::string op = runningKernel();
-  const std::string text = "error[OPC0603]: " + (op.empty() ? "code of a plugin" : "the kernel of " + op) +
-                           " called exit(" + std::to_string(status) + ")\n" +
+  const char *opening = opc::openingPlugin();
+  const std::string who =
+      opening ? "plugin " + opc::printableName(opening) + ", as it was loaded," : "code of a plugin";
+  const std::string text = "error[OPC0603]: " + (op.empty() ? who : "the kernel of " + op) + " called exit(" +
+                           std::to_string(status) + ")\n" +
                            "help: operators report errors with CHECK, an exception or a Maybe\n";
   (void)!write(crashTexts, text.data(), text.size());
   _exit(kExitExecution);
@@ -144,6 +162,12 @@ void noteForeignExit(int status, void *) {
 void onCrash(CrashReport report) { crashReport = report; }
 void sayCrashesIn(int file) noexcept { crashTexts = file; }
 int crashFile() noexcept { return crashTexts; }
+
+void abortForeignCode() {
+  if (!isForeignCode()) return;
+  whyAborted = " let an exception escape, or called std::terminate()";
+  std::abort();
+}
 
 int runProgram(Terminal &terminal, const std::function<int()> &work) {
   std::set_new_handler(nullptr);

@@ -363,6 +363,7 @@ CrashStack::~CrashStack() {
 
 /// Of a thread that nobody has guarded.
 [[noreturn]] static void endOnStrayException() {
+  abortForeignCode();
   std::string what = "std::terminate() was called";
   try {
     if (std::current_exception()) std::rethrow_exception(std::current_exception());
