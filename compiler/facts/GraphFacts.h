@@ -35,13 +35,14 @@ struct GraphOp {
   std::vector<GraphTensor> outputs;
   std::map<std::string, AttrValue> attrs;
   SourceRange range;
-  std::string loc;              // OperatorConf.loc
-  std::string role = "forward"; // "backward", "optimizer", "accumulation"
-  std::string gradientOf;       // of the backward pass: the op whose gradient it computes, where that is known
-  std::string device;           // "cpu:0"; empty where the graph leaves it open
-  double flops = 0, bytes = 0;  // of a step of the whole op, where costs were asked for
-  bool isValue = false;         // a constant of the graph: nothing runs for it
-  std::string digest;           // of a constant of several values: of these
+  std::string loc;                // OperatorConf.loc
+  std::string role = "forward";   // "backward", "optimizer", "accumulation"
+  std::string gradientOf;         // of the backward pass: the op whose gradient it computes, where that is known
+  std::vector<std::string> after; // ops that must run before it, beside those that it reads (ctrl_in_op_name)
+  std::string device;             // "cpu:0"; empty where the graph leaves it open
+  double flops = 0, bytes = 0;    // of a step of the whole op, where costs were asked for
+  bool isValue = false;           // a constant of the graph: nothing runs for it
+  std::string digest;             // of a constant of several values: of these
 };
 
 /// A gradient that was asked for: the tensor, called as its variable or input is, and what holds its gradient.

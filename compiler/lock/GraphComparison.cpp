@@ -179,6 +179,7 @@ private:
       add(b, "OP_TYPE_CHANGED", Severity::kError, "type " + a.type + " -> " + b.type, a.type, b.type);
     } else if (b.kind == NodeKind::kOp) {
       compareAttributes(a, b);
+      compareOrder(a, b);
     } else {
       if (a.types != b.types)
         add(b, portRule(b, "_TYPE_CHANGED").c_str(), Severity::kError, "type " + a.types + " -> " + b.types, a.types,
@@ -259,6 +260,25 @@ private:
     const FactNode &x = a_.nodes[static_cast<size_t>(a.producer)], &y = b_.nodes[static_cast<size_t>(b.producer)];
     // An op of another type calls its outputs otherwise: the first one is the first one.
     return x.type == y.type ? a.port == b.port : outputNumber(a_, x, a.port) == outputNumber(b_, y, b.port);
+  }
+
+  /// What an op must run after, beside what it reads. That an op is gone is said of that op.
+  void compareOrder(const FactNode &nodeA, const FactNode &nodeB) {
+    const GraphOp &a = a_.facts->ops[nodeA.index], &b = b_.facts->ops[nodeB.index];
+    std::set<int32_t> was, is; // nodes of b
+    for (const std::string &name : a.after)
+      if (const auto older = opsOfA_.find(name); older != opsOfA_.end())
+        was.insert(match_.ofA[static_cast<size_t>(older->second)]);
+    for (const std::string &name : b.after)
+      if (const auto newer = opsOfB_.find(name); newer != opsOfB_.end()) is.insert(newer->second);
+    was.erase(-1);
+    const auto nameOf = [&](int32_t n) { return b_.nodes[static_cast<size_t>(n)].name; };
+    for (const int32_t n : was)
+      if (!is.count(n))
+        add(nodeB, "EDGE_CHANGED", Severity::kError, "runs after " + nameOf(n) + " no more", nameOf(n), "");
+    for (const int32_t n : is)
+      if (!was.count(n))
+        add(nodeB, "EDGE_CHANGED", Severity::kError, "must run after " + nameOf(n) + " now", "", nameOf(n));
   }
 
   /// "softmax (softmax)": who makes a tensor.

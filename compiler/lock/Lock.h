@@ -74,8 +74,8 @@ struct Lock {
   LockTarget target;
   std::set<LockSection> sections; // that the file has
   std::set<LockSection> damaged;  // whose text is not what the file says that it is
-  /// Of `ops` and `grad` those whose ops are told in full: digests of the graphs in them (if, loop) without places.
-  /// Earlier builds wrote none.
+  /// Of `ops` and `grad` those whose ops are told in full: what they must run after, and digests of the graphs in them
+  /// (if, loop) without places. Earlier builds wrote neither.
   std::set<LockSection> detailed;
   /// Ops of the forward pass in `ops`, of the others in `grad`; of a tensor what the section tensors says.
   GraphFacts facts;

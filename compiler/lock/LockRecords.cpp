@@ -122,6 +122,7 @@ Json opRecord(const GraphOp &op) {
   if (op.role != "forward") record["role"] = op.role;
   if (!op.gradientOf.empty()) record["gradient_of"] = op.gradientOf;
   if (!op.device.empty()) record["device"] = op.device;
+  if (!op.after.empty()) record["after"] = std::set<std::string>(op.after.begin(), op.after.end());
   Json attrs = Json::object(), in = Json::object(), out = Json::object();
   for (const auto &a : op.attrs) attrs[a.first] = attrRecord(a.second);
   for (const auto &i : op.inputs) in[i.first] = i.second;
@@ -139,6 +140,7 @@ GraphOp opOf(const Json &record) {
   op.role = record.value("role", "forward");
   op.gradientOf = record.value("gradient_of", "");
   op.device = record.value("device", "");
+  op.after = record.value("after", std::vector<std::string>());
   const Json attrs = record.value("attrs", Json::object()), in = record.value("in", Json::object()),
              out = record.value("out", Json::object());
   for (const auto &a : attrs.items()) op.attrs[a.key()] = attrOf(a.value());

@@ -64,6 +64,8 @@ void addPlace(Operation *op, GraphOp *g) {
   g->loc = l.pythonLoc;
   g->role = ir::stringifyRole(ir::roleOf(op)).str();
   if (auto of = op->getAttrOfType<StringAttr>(ir::kGradientOfAttr)) g->gradientOf = of.str();
+  if (auto names = op->getAttrOfType<ArrayAttr>(ir::kCtrlInAttr))
+    for (auto name : names.getAsRange<StringAttr>()) g->after.push_back(name.str());
 }
 
 GraphOp opFact(ir::UserOp op) {

@@ -206,6 +206,44 @@ class Attributes(Checks):
             self.assertEqual([(f["rule"], f["op"], f["message"]) for f in found], [("OP_ATTR_CHANGED", "other", "random numbers: those of drop -> those of other")])
         self.assertEqual([f[:2] for f in self.diff("old.pbtxt", "g.pbtxt")], [("OP_RENAMED", "other"), ("OP_ATTR_CHANGED", "other")])
 
+    @staticmethod
+    def ordered(first="", name="as"):
+        """Two variables that are written; `cp` reads the first one before, or after, that is done."""
+        text = port("x", [4])
+        for v in "vw":
+            text += 'op { name: "%s" variable_conf { out: "out" shape { dim: 4 } data_type: kFloat initializer { constant_conf { value: 0.5 } } trainable: false } }\n' % v
+        more = attr("has_float_operand", "at_bool: true") + attr("float_operand", "at_double: 2")
+        text += user(name, "assign", {"ref": "v/out", "value": "x/out"}, []) + user("cp", "scalar_mul", {"in": "v/out"}, ["out"], more, first)
+        return text + user("as2", "assign", {"ref": "w/out", "value": "cp/out_0"}, []) + user("r", "relu", {"x": "x/out"}, ["y"]) + output("y", "r/y_0")
+
+    def test_what_an_op_must_run_after(self):
+        none, one = self.ordered(), self.ordered(' ctrl_in_op_name: "as"')
+        for old, new, message in ((one, none, "runs after as no more"), (none, one, "must run after as now")):
+            self.locked(old)
+            self.check("g.pbtxt")
+            self.write("old.pbtxt", old)
+            self.write("g.pbtxt", new)
+            for against in ([], ["--against", "old.pbtxt"]):
+                found = self.findings("g.pbtxt", "--no-run", *against)
+                self.assertEqual([(f["rule"], f["op"], f["message"]) for f in found if f["severity"] == "error"], [("EDGE_CHANGED", "cp", message)])
+            for a in ("g.opc.lock", "old.pbtxt"):
+                self.assertIn(("EDGE_CHANGED", "cp", message), self.diff(a, "g.pbtxt"))
+        # An op that is called otherwise is the same one.
+        self.locked(one)
+        self.write("g.pbtxt", self.ordered(' ctrl_in_op_name: "first"', "first"))
+        self.assertEqual({(f["rule"], f["op"]) for f in self.findings("g.pbtxt", "--no-run")}, {("OP_RENAMED", "first")})
+        # A lock of an earlier build does not say it.
+        self.locked(one)
+        old = re.sub(r',"detailed":\[[^\]]*\]', "", self.read("g.opc.lock"))
+        self.write("g.opc.lock", relocked(old.replace(',"after":["as"]', "")))
+        self.assertNotIn('"after"', self.read("g.opc.lock"))
+        self.check("g.pbtxt")
+        self.assertEqual(self.diff("g.opc.lock", "g.pbtxt", code=0), [])
+        self.check("g.pbtxt", "--update=ops")
+        self.assertIn('"after":["as"]', self.read("g.opc.lock"))
+        self.write("g.pbtxt", none)
+        self.assertEqual(self.rules("g.pbtxt", "--no-run", "--except", "WARNING_ADDED"), {"EDGE_CHANGED"})
+
     def test_a_lock_of_an_earlier_build(self):
         """It has digests of branches with the places in them, of which nothing can be said; of other long values it says what it has."""
         self.locked(chosen("abs", "elsewhere/a.onnx: node 1"))

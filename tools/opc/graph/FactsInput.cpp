@@ -171,6 +171,7 @@ void forgetWhatLockLacks(const std::set<LockSection> &detailed, GraphFacts *lock
   for (GraphFacts *side : {locked, facts})
     for (GraphOp &op : side->ops) {
       if (detailed.count(op.role == "forward" ? LockSection::kOps : LockSection::kGrad)) continue;
+      op.after.clear();
       // Its digests are of texts with the model's path in them.
       for (const std::string &graph : controlGraphs(controlKind(op.type))) op.attrs.erase(graph);
     }
@@ -231,6 +232,7 @@ void forgetWhatPlansLack(GraphFacts *facts) {
   for (GraphOp &op : facts->ops) {
     op.role = "forward";
     op.device.clear();
+    op.after.clear();
   }
   for (GraphTensor &t : facts->variables) {
     t.initializer.clear();
