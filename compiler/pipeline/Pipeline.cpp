@@ -341,8 +341,7 @@ struct Pipeline::Impl {
 
   void report(Severity severity, const char *code, std::string message, std::string help = "") {
     Diagnostic d;
-    d.severity = severity;
-    d.code = code;
+    d.severity = severity, d.code = code;
     d.message = std::move(message);
     d.help = std::move(help);
     d.range.file = source.name;
