@@ -113,18 +113,24 @@ void appendExcerpt(std::string &out, const Diagnostic &d, const SourceText &sour
   out += "\n";
 }
 
-void appendLines(std::string &out, const std::string &label, Style style, const std::string &text, bool color) {
-  out += paint(label, style, color);
-  const std::string indent(label.size(), ' ');
+/// The lines of a text, `each` of them as that has it.
+std::string linesOf(const std::string &text, const std::string &indent, std::string (*each)(const std::string &)) {
+  std::string out;
   bool isFirst = true;
   for (const std::string &line : splitAt(text, '\n')) {
     // To a runner of GitHub such a line is a command, however far it is indented; texts have it from names of files.
     const size_t begin = line.find_first_not_of(" \t\r");
     const bool isCommand = begin != std::string::npos && line.compare(begin, 2, "::") == 0;
-    out += (isFirst ? "" : isCommand ? "\\n" : "\n" + indent) + line;
+    out += (isFirst ? "" : isCommand ? "\\n" : "\n" + indent) + each(line);
     isFirst = false;
   }
-  out += "\n";
+  return out;
+}
+std::string asItIs(const std::string &line) { return line; }
+std::string printable(const std::string &line) { return printableName(line); }
+
+void appendLines(std::string &out, const std::string &label, Style style, const std::string &text, bool color) {
+  out += paint(label, style, color) + linesOf(text, std::string(label.size(), ' '), asItIs) + "\n";
 }
 
 std::string render(const Diagnostic &d, const SourceText &source, const TextStyle &style) {
@@ -203,8 +209,8 @@ std::string statusText(const Status &status, bool color) {
   std::string head = "error";
   if (!status.id().empty()) head += "[" + status.id() + "]";
   std::string out = paint(head + ":", Style::kError, color) + " " +
-                    paint(printableName(status.message()), Style::kBold, color) + "\n";
-  if (!status.context().empty()) out += "  while: " + printableName(status.context()) + "\n";
+                    paint(linesOf(status.message(), "", printable), Style::kBold, color) + "\n";
+  if (!status.context().empty()) out += "  while: " + linesOf(status.context(), "", printable) + "\n";
   if (!status.help().empty()) appendLines(out, "help: ", Style::kHelp, status.help(), color);
   // A mistyped flag needs no article.
   if (status.id() != "OPC0001") out += moreLine(status.id(), color);
