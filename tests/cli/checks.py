@@ -461,7 +461,7 @@ class Options(Checks):
             self.write("opc.toml", f'[check]\npaths = ["{glob}"]\n')
             found = self.findings(code=0)
             self.assertEqual([(f["rule"], f["graph"]) for f in found], [("LOCK_UNREFERENCED", "graphs/a/g.opc.lock")])
-        self.write("opc.toml", '[check]\npaths = ["graphs/*.prototxt", "graphs/h*"]\n')
+        self.write("opc.toml", '[check]\npaths = ["graphs/n*.prototxt", "graphs/h*"]\n')
         self.check(code=2)
 
     def test_reports_are_files_of_their_own(self):

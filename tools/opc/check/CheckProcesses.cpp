@@ -8,6 +8,7 @@
 #include "GuardedCheck.h"
 #include "PrintableText.h"
 #include "Program.h"
+#include "TwiceCheck.h"
 
 #include <cerrno>
 #include <csignal>
@@ -73,7 +74,10 @@ struct Child {
   sayCrashesIn(files.said.number());
   bool isWritten = false;
   try {
-    isWritten = files.result.write(bytesOf(checkGuarded(registry, settings, path), settings.isAgainst));
+    CheckedGraph checked = checkGuarded(registry, settings, path);
+    // In the same process: a kernel that keeps something from its first run is what this is to find.
+    if (settings.isTwice && checked.isWhole) compareTwice(settings, checkGuarded(registry, settings, path), &checked);
+    isWritten = files.result.write(bytesOf(checked, settings.isAgainst));
   } catch (const std::exception &) { // what was found does not fit memory a second time
     (void)files.said.write("error[OPC0614]: out of memory\nhelp: check fewer at a time: -j 1\n");
   }

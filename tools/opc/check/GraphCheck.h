@@ -36,6 +36,7 @@ struct CheckSettings {
   std::optional<std::string> standardInput;           // what "-" stands for
   int threads = 1;                                    // of a run
   ToleranceOf tolerance;
+  bool isTwice = false;             // checked and run a second time, which must give the same
   bool hasForeignCode = false;      // of plugins or in Python, which may end the process that runs it
   std::vector<std::string> plugins; // that the registry has, for graphs with a manifest of their own
 };

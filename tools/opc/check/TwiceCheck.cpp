@@ -25,19 +25,23 @@ std::string difference(const CheckedGraph &a, const CheckedGraph &b) {
 
 } // namespace
 
+void compareTwice(const CheckSettings &settings, const CheckedGraph &second, CheckedGraph *first) {
+  const std::string what = second.isWhole ? difference(*first, second) : "the second time it fails";
+  if (what.empty()) return;
+  GraphFinding f;
+  f.rule = "NONDETERMINISTIC";
+  f.graph = first->report.graph;
+  f.message = what;
+  f.help = "opc verify finds operators that are not functions of their inputs";
+  if (isWanted(settings, f)) first->report.findings.push_back(std::move(f));
+}
+
 void checkTwice(const Registry &registry, const CheckSettings &settings, std::vector<CheckedGraph> *checked) {
   for (size_t i = checked->size(); i-- > 0;) {
     CheckedGraph &first = (*checked)[i];
     if (!first.isWhole) continue;
     const CheckedGraph second = std::move(checkGraphs(registry, settings, {first.report.graph}, 1).front());
-    const std::string what = second.isWhole ? difference(first, second) : "the second time it fails";
-    if (what.empty()) continue;
-    GraphFinding f;
-    f.rule = "NONDETERMINISTIC";
-    f.graph = first.report.graph;
-    f.message = what;
-    f.help = "opc verify finds operators that are not functions of their inputs";
-    if (isWanted(settings, f)) first.report.findings.push_back(std::move(f));
+    compareTwice(settings, second, &first);
   }
 }
 

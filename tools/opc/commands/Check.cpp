@@ -147,7 +147,7 @@ public:
          &updateFlags_.keepsValues},
         {"--no-run", 0, "", "compare structure alone: nothing is executed", &noRun_, true},
         {"--twice", 0, "", "compile and run every graph a second time: the same bytes and bits must come of it",
-         &twice_},
+         &settings_.isTwice},
         Option{"--format", 0, "", "what goes to standard output (default text)", &format_, true}.oneOf(checkFormats()),
         {"--report", 0, "FORMAT=FILE", "write a format to a file as well (repeatable)", &reports_, true},
         Option{"--unreferenced", 0, "", "locks without a graph: a warning, in CI an error", &unreferenced_}.oneOf(
@@ -191,7 +191,7 @@ public:
     invocation.watch().lap("find graphs");
     OPC_ASSIGN_OR_RETURN(Registry registry, trustedRegistry(invocation, &report));
     std::vector<CheckedGraph> checked = checkGraphs(registry, settings_, files.graphs, invocation.threads());
-    if (twice_) checkTwice(registry, settings_, &checked);
+    if (settings_.isTwice && !settings_.hasForeignCode) checkTwice(registry, settings_, &checked);
     invocation.watch().lap("check");
     OPC_RETURN_IF_ERROR(checkShapes(checked));
     noteTensors(invocation, checked);
@@ -411,7 +411,7 @@ private:
   std::optional<std::string> against_;
   std::vector<std::string> reports_, shapes_, tensors_;
   std::vector<std::pair<std::string, std::string>> files_; // format, path
-  bool noRun_ = false, listRules_ = false, twice_ = false, trustConfig_ = false;
+  bool noRun_ = false, listRules_ = false, trustConfig_ = false;
   UpdateFlags updateFlags_;
   StrictnessFlags strictness_;
   CheckSettings settings_;
