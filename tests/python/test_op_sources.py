@@ -67,7 +67,7 @@ class Sources(StyleTest):
                 self.twice(manifest)
                 self.write("ops/bad.py", "import opc", "import nothing_of_this_name", "opc.op")
                 self.assertEqual(self.values("--op-path", "ops"), ["[2]"])
-                done = self.opc("check", "g.pbtxt", "--op-path", "ops", "--update")
+                done = self.opc("check", "g.pbtxt", "--op-path", "ops", "--update", "--update-in-ci")
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertIn("bad.py was left out, with the operators that it defines: ModuleNotFoundError: No module named 'nothing_of_this_name'", done.stderr)
                 self.assertEqual(self.opc("verify", "demo::twice", "--op-path", "ops").returncode, 0)

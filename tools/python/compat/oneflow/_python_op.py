@@ -92,7 +92,8 @@ class PythonOp:
 
     def _refuse_unbound(self, said: List[str]) -> None:
         """A rule that leaves an input out gives zeros elsewhere, with a warning; here it has mostly spelt a name wrong."""
-        unbound = next((re.match(r".*?: (the gradient rule.*?)(;|$)", w) for w in said if "OPC0510" in w), None)
+        found = (re.search(r"(the gradient rule[^\n]* binds no gradient [^\n;]*)", w) for w in said if "OPC0510" in w)
+        unbound = next((m for m in found if m), None)
         if unbound:
             s = self.operator.signature
             names = [", ".join(a.name for a in arguments) for arguments in (s.inputs, s.outputs)]
