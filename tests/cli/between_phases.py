@@ -239,7 +239,7 @@ class Shown(Folder):
     def test_refused(self):
         self.opc("compile", "mlp.pbtxt", "--to", "shape", "--emit", "mlir", "-o", "a.mlir")
         for flags in (["--shape", "image=2,64"], ["--until", "relu1"]):
-            self.assertIn("are for a graph", self.opc("show", "a.mlir", *flags, code=2))
+            self.assertIn("needs the graph, and a.mlir is IR", self.opc("show", "a.mlir", *flags, code=2))
         self.assertIn("--reproducer", self.opc("compile", "a.mlir", "--from", "shape", "--reproducer", "r.txt", "-o", "x.plan", code=2))
         self.assertFalse(os.path.exists(self.path("r.txt")))
         text = self.read("a.mlir").decode()
