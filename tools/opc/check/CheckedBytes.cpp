@@ -183,8 +183,8 @@ std::optional<CheckedGraph> checkedOf(std::string_view bytes) {
   if (hasInputs) checked.inputs = inputs;
   std::optional<Lock> now;
   if (!takeLock(&from, &now) || !takeLock(&from, &checked.locked) || !takeValues(&from, &checked.values)) return {};
-  if (now) checked.now = *std::move(now);
   if (from.view() != kEnd || now.has_value() != checked.isWhole) return {};
+  if (now) checked.now = *std::move(now);
   return checked;
 }
 

@@ -7,6 +7,7 @@
 #include "RunOp.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -19,7 +20,7 @@ namespace {
 std::string argumentOf(const std::string &numbered) { return numbered.substr(0, numbered.rfind('_')); }
 
 int32_t numberOf(const std::string &numbered) {
-  return static_cast<int32_t>(std::atoi(numbered.c_str() + numbered.rfind('_') + 1));
+  return static_cast<int32_t>(std::strtol(numbered.c_str() + numbered.rfind('_') + 1, nullptr, 10));
 }
 
 StoredTensor stored(OpTensor tensor) {
