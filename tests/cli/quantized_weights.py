@@ -12,6 +12,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
 import messages as m  # noqa: E402
+from quantizing import least_entropy  # noqa: E402
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 F32 = np.float32
@@ -274,22 +275,6 @@ class QuantizedWeights(unittest.TestCase):
         table = self.opc("quantize", "model.onnx", *given).stdout
         self.assertEqual(len(table.splitlines()), 1 + len(by) - 1, table)
         self.assertNotIn(by["noise"]["tensor"], table)
-
-
-def least_entropy(values):
-    """The bound at which 128 levels lose least of what is not 0: Kullback and Leibler's divergence, in numpy."""
-    some = np.abs(values[values != 0].astype(np.float64))
-    counts, edges = np.histogram(some, 2048, (0, some.max()))
-    best = (np.inf, 0)
-    for kept in range(128, 2049, 16):
-        p, q = counts[:kept].astype(np.float64), np.zeros(kept)
-        for part in np.split(np.arange(kept), [level * kept // 128 for level in range(1, 128)]):
-            filled = part[p[part] > 0]
-            q[filled] = p[filled].mean() if filled.size else 0
-        p[-1] += counts[kept:].sum()
-        p, q = p / p.sum(), q / q.sum()
-        best = min(best, ((p[p > 0] * np.log(p[p > 0] / np.maximum(q[p > 0], 1e-12))).sum(), edges[kept]))
-    return best[1]
 
 
 if __name__ == "__main__":

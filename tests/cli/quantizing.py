@@ -57,8 +57,9 @@ def in_blocks(columns, block):
 
 
 def least_entropy(values):
-    """The bound on |values| at which 128 levels lose least: Kullback and Leibler's divergence of what is cut there to what the levels make of it."""
-    counts, edges = np.histogram(np.abs(values.astype(np.float64)), 2048, (0, np.abs(values).max()))
+    """The bound at which 128 levels lose least of what is not 0: Kullback and Leibler's divergence, in numpy."""
+    some = np.abs(values[values != 0].astype(np.float64))
+    counts, edges = np.histogram(some, 2048, (0, some.max()))
     best = (np.inf, 0)
     for kept in range(128, 2049, 16):
         p, q = counts[:kept].astype(np.float64), np.zeros(kept)
@@ -67,8 +68,7 @@ def least_entropy(values):
             q[filled] = p[filled].mean() if filled.size else 0
         p[-1] += counts[kept:].sum()
         p, q = p / p.sum(), q / q.sum()
-        some = p > 0
-        best = min(best, ((p[some] * np.log(p[some] / np.maximum(q[some], 1e-12))).sum(), edges[kept]))
+        best = min(best, ((p[p > 0] * np.log(p[p > 0] / np.maximum(q[p > 0], 1e-12))).sum(), edges[kept]))
     return best[1]
 
 
