@@ -266,6 +266,30 @@ job_conf { job_name: "j" train_conf { loss_lbn: "loss/z_0"
             run("grad", write("graph.pbtxt", graph), "--loss", "loss", "-o", "step.pbtxt", "--optimizer", "sgd", "--lr", "0.03125", *flags)
             self.same(values(os.path.join(scratch.name, "step.pbtxt"), 7), steps(7, wanted, decay))
 
+    def test_regularizers_are_terms_of_the_loss(self):
+        """l1 |w| + l2 / 2 w^2, added to the loss by hand, gives the same steps: for every optimizer, alone and on two ranks."""
+        conf = "regularizer { l1_l2_conf { l1: 4 l2: 8 } } "
+        regular = GRAPH.replace('"w" variable_conf { ', '"w" variable_conf { ' + conf)
+        sums = 'attr { key: "axis" value { at_list_int32 { val: 0 } } } attr { key: "keepdims" value { at_bool: false } }'
+        terms = '''
+op { name: "a" user_conf { op_type_name: "abs" input { key: "x" value { s: "w/out" } } } }
+op { name: "q" user_conf { op_type_name: "square" input { key: "x" value { s: "w/out" } } } }
+op { name: "aq" user_conf { op_type_name: "broadcast_add" input { key: "x" value { s: "a/y_0" } } input { key: "y" value { s: "q/y_0" } } } }
+op { name: "r" user_conf { op_type_name: "reduce_sum" input { key: "input_tensor" value { s: "aq/z_0" } } SUMS } }
+op { name: "r4" user_conf { op_type_name: "scalar_mul" input { key: "in" value { s: "r/output_tensor_0" } } attr { key: "has_float_operand" value { at_bool: true } } attr { key: "float_operand" value { at_double: 4 } } } }
+op { name: "total" user_conf { op_type_name: "broadcast_add" input { key: "x" value { s: "loss/z_0" } } input { key: "y" value { s: "r4/out_0" } } } }
+'''.replace("SUMS", sums)
+        job = "net {%s} job_conf { train_conf { loss_lbn: \"%s\" optimizer_conf { base_learning_rate: 0.03125 %s } } }"
+        for optimizer in ("naive_conf { }", "momentum_conf { beta: 0.5 }", "adam_conf { }", "adagrad_conf { }", "rmsprop_conf { }", "rmsprop_conf { centered: true }",
+                          "lars_conf { lars_coefficient: 0.5 }", "lamb_conf { }", "adam_conf { } weight_decay_conf { weight_decay_rate: 0.125 }"):
+            with self.subTest(optimizer=optimizer):
+                expected = values(write("terms.pbtxt", job % (GRAPH + terms, "total/z_0", optimizer)), 7)
+                plain = values(write("plain.pbtxt", job % (GRAPH, "loss/z_0", optimizer)), 7)
+                self.assertGreater(abs(plain["w_now"] - expected["w_now"]).max(), 1e-4)
+                path = write("regular.pbtxt", job % (regular, "loss/z_0", optimizer))
+                self.same(values(path, 7), [expected["w_now"], expected["v_now"]])
+                self.same(values(path, 7, "--ranks", "2", "--in-process"), [expected["w_now"], expected["v_now"]])
+
     def test_train_conf_errors(self):
         for conf, word in (('optimizer_conf { base_learning_rate: 1 }', "loss_lbn"),
                            ('loss_lbn: "loss/z_0" optimizer_conf { variable_op_names: "nobody" base_learning_rate: 1 }', "updates nothing"),

@@ -27,7 +27,7 @@ public:
     whole_.bytes = {begin, static_cast<size_t>(end - begin)};
   }
   void read(const StoredTensor &value, void *to) {
-    constexpr size_t kAround = 2 << 20, kPiece = 2 << 20, kMost = 8 << 20;
+    constexpr size_t kAround = 2 << 20, kPiece = 1 << 20, kMost = 4 << 20;
     for (size_t at = 0; at < value.bytes.size(); at += kPiece) {
       const std::string_view piece = value.bytes.substr(at, kPiece);
       std::memcpy(static_cast<char *>(to) + at, piece.data(), piece.size());

@@ -178,6 +178,7 @@ Outcome<PlannedRun> planRun(RunContext &c) {
     return usageError("--reference needs the graph, and " + planned.input.name + " is a plan");
   OPC_ASSIGN_OR_RETURN(Registry registry, c.invocation.loadRegistry(o.graph));
   planned.registry = std::make_unique<Registry>(std::move(registry));
+  giveBackCode(); // of the operators' definitions
   c.invocation.watch().lap("read");
 
   RunTrace *trace = c.isTraced() ? &c.trace : nullptr;
@@ -232,6 +233,7 @@ Outcome<GivenRun> giveValues(RunContext &c, PlannedRun &planned) {
   given.values = std::move(*values);
   c.notes.insert(c.notes.end(), given.values.notes.begin(), given.values.notes.end());
   c.trace.span("give values", start);
+  giveBackFreed(); // the kernels that are prepared take the most of a small model's memory
   start = c.trace.now();
   OPC_RETURN_IF_ERROR(planned.session->prepare());
   if (isOpen) OPC_RETURN_IF_ERROR(expectations());
@@ -239,6 +241,7 @@ Outcome<GivenRun> giveValues(RunContext &c, PlannedRun &planned) {
     OPC_RETURN_IF_ERROR(
         c.profile.open(planned.plan, *planned.registry, planned.session->interface().inputs, o.warmup.value_or(0)));
   if (c.isTraced()) OPC_RETURN_IF_ERROR(c.trace.plan(planned.plan, *planned.registry, *planned.session));
+  giveBackCode();
   c.trace.span("prepare kernels", start);
   c.invocation.watch().lap("load");
   return given;

@@ -4,6 +4,7 @@
 
 #include "AllowTf32.h"
 #include "DataSets.h"
+#include "FreedMemory.h"
 #include "GraphDigest.h"
 #include "JsonOutput.h"
 #include "KernelStates.h"
@@ -91,6 +92,7 @@ Outcome<PlannedRun> planTraining(RunContext &c, bool *learns, std::optional<std:
                                                                             o.training.dataSets, {o.training.batch}));
   *learns = writesVariables(plan, *planned.registry);
   if (!*learns) OPC_RETURN_IF_ERROR(checkLearns(c, planned.input.name, planned.input.isPlan));
+  giveBackFreed();
   const AllowTf32 products(o.allowTf32);
   OPC_ASSIGN_OR_RETURN(planned.session, Session::load(plan, *planned.registry, o.session(c.invocation)));
   const bool isContinued = !o.training.resume.empty();
@@ -160,7 +162,9 @@ public:
 
   /// Opens the files of the run.
   Status start(bool learns) {
+    giveBackFreed();
     OPC_RETURN_IF_ERROR(session_.prepare());
+    giveBackCode();
     if (c_.options.trap.any()) session_.observe(&trap_);
     if (learns && o_.save.empty())
       c_.invocation.note("note: without --save FILE what is learnt is gone when the run ends");
