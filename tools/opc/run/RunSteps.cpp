@@ -178,7 +178,6 @@ Outcome<PlannedRun> planRun(RunContext &c) {
     return usageError("--reference needs the graph, and " + planned.input.name + " is a plan");
   OPC_ASSIGN_OR_RETURN(Registry registry, c.invocation.loadRegistry(o.graph));
   planned.registry = std::make_unique<Registry>(std::move(registry));
-  giveBackCode(); // of the operators' definitions
   c.invocation.watch().lap("read");
 
   RunTrace *trace = c.isTraced() ? &c.trace : nullptr;
