@@ -304,6 +304,42 @@ class HalfTransforms(Case):
         self.close(self.ran("DFT", [half], opset=20, inverse=1, onesided=1)["o0"], x)
 
 
+class LongTransforms(Case):
+    """Of many points, which are transformed by factors of their number; numpy's transforms are the judge."""
+
+    def dft(self, x, length=None, **attributes):
+        return self.ran("DFT", [x, np.array(length) if length else None], opset=20, constants=(1,) if length else (), **attributes)["o0"]
+
+    def test_lengths(self):
+        for n, length in ((512, None), (800, None), (1000, 1024), (1024, 729), (2 * 1021, None), (1021, None), (4096, None), (6561, None), (1 << 16, None), (700, 46189)):
+            with self.subTest(n=n, length=length):
+                z = uniform(2, n) + 1j * uniform(2, n)
+                x, most = np.stack([z.real, z.imag], -1).astype(F32), np.sqrt(length or n)
+                for want, attributes in ((np.fft.fft(z, n=length) / most, {}), (np.fft.ifft(z, n=length) * most, {"inverse": 1})):
+                    got = self.dft(x, length, **attributes)
+                    self.close(got / most if not attributes else got * most, np.stack([want.real, want.imag], -1))
+                want = np.fft.rfft(z.real, n=length) / most
+                self.close(self.dft(x[..., :1], length, onesided=1) / most, np.stack([want.real, want.imag], -1))
+                bins = n if length else n // 2 + 1
+                signal = np.fft.irfft(z[:, :bins], n=length or n) * most
+                self.close(self.dft(x[:, :bins], length or n, onesided=1, inverse=1) * most, signal[..., None])
+
+    def test_frames(self):
+        x, window = uniform(2, 3000, 1), uniform(1024)
+        frames = np.stack([x[:, k:k + 1024, 0] for k in range(0, 3000 - 1024 + 1, 256)], 1)
+        want = np.fft.rfft(frames * window)
+        got = self.ran("STFT", [x, np.array(256), window], opset=17, constants=(1,))["o0"]
+        self.close(got / 32, np.stack([want.real, want.imag], -1) / 32)
+
+    def test_primes(self):
+        few = uniform(1, 8, 1)
+        for length in (8191, 2 * 8191):
+            want = np.fft.fft(few[..., 0], n=length)
+            self.close(self.dft(few, length), np.stack([want.real, want.imag], -1))
+            self.refused(UNSUPPORTED, f"a transform of {length} points: opc transforms up to 8,388,608", "DFT", [uniform(1, length, 1)], opset=20)
+        self.refused(UNSUPPORTED, "a transform of 8388609 points", "DFT", [few, np.array((1 << 23) + 1)], opset=20, constants=(1,))
+
+
 class HalfPrecision(Case):
     """Ops of which several are made: what is between them is beyond f16's range, or less than its least number, and the result is not."""
 

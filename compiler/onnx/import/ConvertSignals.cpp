@@ -1,101 +1,13 @@
-// ONNX's transforms of signals and texts of numbers, as products with constant matrices; determinants.
+// ONNX's texts of numbers, as products with constant matrices; determinants.
 // SPDX-License-Identifier: Apache-2.0
 #include "OnnxConverters.h"
 
-#include <cmath>
-#include <numbers>
 #include <numeric>
 
 namespace opc::onnx {
 namespace {
 
 constexpr int64_t kMostCells = 1 << 23; // of a constant matrix
-
-/// The real signal of `length` points [.., length, 1] of which x [.., n, 1 or 2] has the first half of the transform,
-/// in f64: the other half mirrors it.
-Term mirrored(Conversion &c, const Term &given, int64_t length) {
-  const int64_t n = std::min(given->dim(-2), length / 2 + 1), parts = given->dim(-1);
-  if (n * parts > kMostCells / length) c.unsupported("a transform of " + std::to_string(length) + " points");
-  std::vector<double> cells;
-  for (int64_t k = 0; k < n; ++k)
-    for (int64_t part = 0; part < parts; ++part)
-      for (int64_t j = 0; j < length; ++j) {
-        const double angle = 2 * std::numbers::pi * static_cast<double>(j * k % length) / static_cast<double>(length);
-        const double scale = (k == 0 || 2 * k == length ? 1.0 : 2.0) / static_cast<double>(length);
-        cells.push_back(scale * (part == 0 ? std::cos(angle) : -std::sin(angle)));
-      }
-  const Term x = c.cast(c.slice(given, given->rank() - 2, 0, n), kDouble);
-  DimVector dims = x->shape().dim_vec();
-  const Term y = c.op("matmul", {c.reshape(x, {x->shape().Count(0, x->rank() - 2), n * parts}),
-                                 c.constant(kDouble, Shape({n * parts, length}), cells)});
-  dims[dims.size() - 2] = length, dims.back() = 1;
-  return c.cast(c.reshape(y, dims), given->type());
-}
-
-/// The transform of the last but one axis of x [.., n, 1 or 2] to `length` points, in f64.
-Term transformed(Conversion &c, const Term &given, int64_t length, bool isInverse, bool isOneSided) {
-  const int64_t n = std::min(given->dim(-2), length), parts = given->dim(-1);
-  if (parts != 1 && parts != 2)
-    c.invalid("its last axis has real and imaginary parts, and " + std::to_string(parts) + " elements");
-  if (length < 1) c.invalid("a transform to " + std::to_string(length) + " points");
-  if (isOneSided && isInverse) return mirrored(c, given, length);
-  if (isOneSided && parts == 2) c.invalid("one side is wanted of complex numbers");
-  const int64_t bins = isOneSided ? length / 2 + 1 : length;
-  if (n * parts > kMostCells / (bins * 2)) c.unsupported("a transform of " + std::to_string(length) + " points");
-  const Term x = c.cast(c.slice(given, given->rank() - 2, 0, n), kDouble);
-  std::vector<double> cells(static_cast<size_t>(n * parts * bins * 2));
-  for (int64_t j = 0; j < n; ++j)
-    for (int64_t k = 0; k < bins; ++k) {
-      // The product is taken modulo the length, where it is exact.
-      const double angle =
-          (isInverse ? 2 : -2) * std::numbers::pi * static_cast<double>(j * k % length) / static_cast<double>(length);
-      const double scale = isInverse ? 1 / static_cast<double>(length) : 1;
-      double *real = &cells[static_cast<size_t>(j * parts * bins * 2 + k * 2)];
-      real[0] = std::cos(angle) * scale, real[1] = std::sin(angle) * scale;
-      if (parts == 2) real[bins * 2] = -std::sin(angle) * scale, real[bins * 2 + 1] = std::cos(angle) * scale;
-    }
-  DimVector dims = x->shape().dim_vec();
-  const int64_t rows = x->shape().Count(0, x->rank() - 2);
-  const Term y =
-      c.op("matmul", {c.reshape(x, {rows, n * parts}), c.constant(kDouble, Shape({n * parts, bins * 2}), cells)});
-  dims[dims.size() - 2] = bins, dims.back() = 2;
-  return c.cast(c.reshape(y, dims), given->type());
-}
-
-void convertDft(Conversion &c) {
-  const Term x = c.in(0);
-  const int64_t rank = x->rank();
-  if (rank < 2) c.invalid("a signal has an axis for its parts, and this is " + x->shape().ToString());
-  int64_t axis = c.version < 20 ? c.i("axis", 1) : c.has(2) ? c.knownInt(2) : -2;
-  axis = c.axisOf(axis, rank);
-  if (axis == rank - 1) c.invalid("its axis is that of the parts");
-  const bool isHalf = c.flag("inverse", false) && c.flag("onesided", false);
-  const int64_t length = c.has(1) ? c.knownInt(1) : isHalf ? 2 * (x->dim(axis) - 1) : x->dim(axis);
-  std::vector<int64_t> perm(static_cast<size_t>(rank));
-  std::iota(perm.begin(), perm.end(), 0);
-  std::swap(perm[static_cast<size_t>(axis)], perm[static_cast<size_t>(rank - 2)]);
-  c.out(c.transpose(transformed(c, c.transpose(x, perm), length, c.flag("inverse", false), c.flag("onesided", false)),
-                    perm));
-}
-
-void convertStft(Conversion &c) {
-  Term x = c.in(0);
-  if (x->rank() == 2) x = c.reshape(x, {x->dim(0), x->dim(1), 1});
-  if (x->rank() != 3) c.invalid("a signal [batch, length, 1 or 2] is wanted, not " + x->shape().ToString());
-  const int64_t step = c.knownInt(1);
-  const int64_t length = c.has(3) ? c.knownInt(3) : c.has(2) ? c.in(2)->dim(0) : 0;
-  if (step < 1 || length < 1 || length > x->dim(1))
-    c.invalid("frames of " + std::to_string(length) + " every " + std::to_string(step) + " of " +
-              std::to_string(x->dim(1)));
-  if (c.has(2) && c.in(2)->shape() != Shape({length})) c.invalid("its window is " + c.in(2)->shape().ToString());
-  const int64_t frames = (x->dim(1) - length) / step + 1;
-  std::vector<int64_t> places;
-  for (int64_t f = 0; f < frames; ++f)
-    for (int64_t k = 0; k < length; ++k) places.push_back(f * step + k);
-  Term cut = c.op("gather", {x, c.constant(places, Shape({frames, length}))}, {{"axis", int64_t{1}}});
-  if (c.has(2)) cut = c.op("broadcast_mul", {cut, c.cast(c.reshape(c.in(2), {1, 1, length, 1}), x->type())});
-  c.out(transformed(c, cut, length, false, c.flag("onesided", true) && x->dim(2) == 1));
-}
 
 // TfIdfVectorizer -----------------------------------------------------------------------------------------------------
 
@@ -222,8 +134,6 @@ void convertDet(Conversion &c) {
 } // namespace
 
 void addSignals(ConverterTable *t) {
-  t->add("DFT", convertDft, "matmul with a constant", "a length of the run, more than 2,048 points");
-  t->add("STFT", convertStft, "gather, matmul with a constant", "a step and length of the run");
   t->add("TfIdfVectorizer", convertTfIdf, "broadcast_equal, reduce_sum, matmul with a constant", "strings");
   t->add("Det", convertDet, "broadcast_mul, broadcast_add, broadcast_sub", "more than 5 rows");
 }

@@ -8,10 +8,11 @@ const ConverterTable &ConverterTable::get() {
   static const ConverterTable kTable = [] {
     ConverterTable table;
     for (auto add :
-         {addElementwise, addActivations,  addShapes,    addPieces,         addIndexing,   addPadding,    addConstants,
-          addMatrices,    addConvolutions, addPooling,   addNormalizations, addReductions, addSelections, addResizing,
-          addLosses,      addQuantization, addRecurrent, addControlFlow,    addStateful,   addSequences,  addDetections,
-          addSignals,     addContributed,  addAttention, addOrtAttention,   addRegions,    addRandom})
+         {addElementwise, addActivations,  addShapes,       addPieces,       addIndexing,       addPadding,
+          addConstants,   addMatrices,     addConvolutions, addPooling,      addNormalizations, addReductions,
+          addSelections,  addResizing,     addLosses,       addQuantization, addRecurrent,      addControlFlow,
+          addStateful,    addSequences,    addDetections,   addSignals,      addFourier,        addContributed,
+          addAttention,   addOrtAttention, addRegions,      addRandom})
       add(&table);
     return table;
   }();

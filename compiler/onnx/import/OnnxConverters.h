@@ -27,6 +27,7 @@ void addControlFlow(ConverterTable *table);
 void addStateful(ConverterTable *table);
 void addSequences(ConverterTable *table);
 void addSignals(ConverterTable *table);
+void addFourier(ConverterTable *table);
 void addDetections(ConverterTable *table);
 void addRegions(ConverterTable *table);
 void addRandom(ConverterTable *table);
