@@ -66,8 +66,8 @@ private:
         real[0] = std::cos(angle) * scale, real[1] = std::sin(angle) * scale;
         if (parts == 2) real[bins * 2] = -real[1], real[bins * 2 + 1] = real[0];
       }
-    const Term y = c_.op("matmul", {c_.reshape(x, {x->dim(0), n * parts}),
-                                    c_.constant(kDouble, Shape({n * parts, bins * 2}), cells)});
+    const Term y = c_.op(
+        "matmul", {c_.reshape(x, {x->dim(0), n * parts}), c_.constant(kDouble, Shape({n * parts, bins * 2}), cells)});
     return c_.reshape(y, {x->dim(0), bins, 2});
   }
 
