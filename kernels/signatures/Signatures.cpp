@@ -180,6 +180,59 @@ private:
 
 bool hasAddition(DataType type) { return type != kBool && isTensorDataType(type); }
 
+} // namespace
+
+std::string signatureText(const OpInstance &op, const SbpSignature &signature) {
+  auto list = [&](const user_op::ArgList &args) {
+    return "(" +
+           joined(args, ", ",
+                  [&](const auto &arg) {
+                    const SbpParallel *s = signature.find(arg.first, arg.second);
+                    return s ? s->toString() : std::string("B");
+                  }) +
+           ")";
+  };
+  return list(op.inputArgs()) + " -> " + list(op.outputArgs());
+}
+
+namespace {
+
+/// What an SBP function lists: states of arguments that there are, and of every output where something is cut. An
+/// output that is forgotten would count as whole on every device, with the values of one part.
+Status checkListed(const OpInstance &op, const SbpSignature &s) {
+  const auto wrong = [&](const std::string &message) {
+    return Status(StatusCode::kInvalidGraph, "OPC0301",
+                  "op type '" + op.def().name + "': its SBP function lists " + signatureText(op, s) + ", " + message)
+        .withHelp("a signature names each output that there is: .Split(ctx->outputs(), 0), .Broadcast(...) or "
+                  ".PartialSum(...); docs/sbp.md");
+  };
+  const auto isDeclared = [](const std::vector<user_op::ArgDef> &args, const std::string &name) {
+    return std::any_of(args.begin(), args.end(), [&](const auto &a) { return a.name == name; });
+  };
+  bool isCut = false;
+  for (const auto &[arg, state] : s.states) {
+    // What is left open is B: to say so of an argument that only some ops of a family have is no harm.
+    if (state.kind() == SbpParallel::kUnset || state.has_broadcast_parallel()) continue;
+    isCut = true;
+    const auto &[name, index] = arg;
+    if (op.findInput(name, index) >= 0 || op.findOutput(name, index) >= 0) continue;
+    if (!isDeclared(op.def().inputs, name) && !isDeclared(op.def().outputs, name))
+      return wrong("with a state of '" + name + "', which is no input or output of it");
+    const auto isNamed = [&](const auto &other) { return other.first == name; };
+    const auto count = std::count_if(op.inputArgs().begin(), op.inputArgs().end(), isNamed) +
+                       std::count_if(op.outputArgs().begin(), op.outputArgs().end(), isNamed);
+    if (count > 0) // else an optional one that is not there
+      return wrong("with a state of '" + name + "' " + std::to_string(index) + ", of which there are " +
+                   std::to_string(count));
+  }
+  for (const auto &[name, index] : op.outputArgs()) {
+    const SbpParallel *state = s.find(name, index);
+    if (isCut && (!state || state->kind() == SbpParallel::kUnset))
+      return wrong("with no state of the output '" + name + "' " + std::to_string(index));
+  }
+  return Status::ok();
+}
+
 /// Every tensor gets a state (what was left open is B); false when the signature is not legal here.
 bool complete(const OpInstance &op, int64_t parts, SbpSignature *s) {
   SbpSignature whole;
@@ -203,19 +256,6 @@ bool complete(const OpInstance &op, int64_t parts, SbpSignature *s) {
 
 } // namespace
 
-std::string signatureText(const OpInstance &op, const SbpSignature &signature) {
-  auto list = [&](const user_op::ArgList &args) {
-    return "(" +
-           joined(args, ", ",
-                  [&](const auto &arg) {
-                    const SbpParallel *s = signature.find(arg.first, arg.second);
-                    return s ? s->toString() : std::string("B");
-                  }) +
-           ")";
-  };
-  return list(op.inputArgs()) + " -> " + list(op.outputArgs());
-}
-
 Result<std::vector<SbpSignature>> signaturesOf(const OpInstance &op, int64_t parts) {
   std::vector<SbpSignature> listed;
   ListContext context(op, parts);
@@ -224,6 +264,7 @@ Result<std::vector<SbpSignature>> signaturesOf(const OpInstance &op, int64_t par
     const Maybe<void> done = op.def().getSbp(&context);
     if (!done.IsOk()) return ruleError(op, "its SBP function failed: " + done.status().message());
     listed = std::move(context.found);
+    for (const SbpSignature &signature : listed) OPC_RETURN_IF_ERROR(checkListed(op, signature));
     rule = {};
   } else if (op.def().shardingOf) {
     Maybe<user_op::ShardingRule> found = op.def().shardingOf(context);

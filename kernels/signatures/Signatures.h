@@ -12,7 +12,9 @@ namespace opc {
 /// The 1-D signatures of an op on `parts` devices, each with a state for every tensor, without repetitions: those that
 /// its definition lists (SetGetSbpFn), or those that follow from its sharding rule, and at the end all-B. Without those
 /// that split an axis of fewer elements than devices, or make a partial sum of a type without addition. `op` must have
-/// been inferred. Errors: OPC0301 for a rule that does not fit the op or a function that fails.
+/// been inferred. Errors: OPC0301 for a rule that does not fit the op, and a function that
+/// fails, names an argument that the op does not have, or leaves an output open while something is cut. Inputs that it
+/// leaves open are B.
 ///
 /// A sharding rule gives, for each factor, the signature that splits it: a tensor with the factor on axis d is S(d),
 /// one without it is B, an output without it is P when the factor is summed (other reductions have no signature here).

@@ -135,7 +135,7 @@ Maybe<void> dataGradSignatures(SbpContext *ctx) {
   } else if (groups % ctx->parallel_num() == 0) {
     ctx->NewBuilder().Split(dy, channel).Split(filter, 0).Split(split, channel).Build();
   }
-  ctx->NewBuilder().PartialSum(OpArg("x_like", 0)).Build(); // whose values are not read
+  ctx->NewBuilder().PartialSum(OpArg("x_like", 0)).Broadcast(ctx->outputs()).Build(); // whose values are not read
   return Maybe<void>::Ok();
 }
 

@@ -38,7 +38,7 @@ template <bool Rms> Maybe<void> signatures(SbpContext *ctx) {
   int64_t end = ctx->In(kInverse<Rms>).shape().NumAxes();
   if (ctx->Has("gamma")) end = std::min(end, ctx->In("x").shape().NumAxes() - ctx->In("gamma").shape().NumAxes());
   splitLeading(ctx, end);
-  addLinearSignature(ctx, {"dy", "_add_to_output"});
+  addLinearSignature(ctx, Rms ? std::vector<std::string>{"dy"} : std::vector<std::string>{"dy", "_add_to_output"});
   return Maybe<void>::Ok();
 }
 

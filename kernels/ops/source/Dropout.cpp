@@ -102,7 +102,7 @@ public:
 /// Listed: the mask of partial sums is whole.
 Maybe<void> listSignatures(SbpContext *ctx) {
   JUST(GetSbpFnUtil::SplitForEachAxis(ctx));
-  ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(OpArg("out", 0)).Build();
+  ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(OpArg("out", 0)).Broadcast(OpArg("mask", 0)).Build();
   return Maybe<void>::Ok();
 }
 
