@@ -29,6 +29,7 @@ LogicalResult checkSource(Operation *op, StringRef kind, StringRef name, Type ty
 
 /// What an op writes must be a variable: anything else would be gone, or changed under its other readers.
 LogicalResult checkWrites(ir::UserOp op, const OpInstance &instance) {
+  if (Status s = checkModifiers(instance); !s) return emitStatus(op, s), failure();
   if (!instance.def().modifyInputs) return success();
   const std::vector<bool> written = mutableInputs(instance);
   for (size_t i = 0; i < written.size(); ++i) {

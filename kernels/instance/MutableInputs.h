@@ -11,6 +11,10 @@ namespace opc {
 /// For each input, flat, whether the op's definition declares it mutable (SetInputArgModifyFn). All false for most ops.
 std::vector<bool> mutableInputs(const OpInstance &op);
 
+/// What is wrong with the op's SetInputArgModifyFn and SetOutputArgModifyFn: one that fails, or names an argument that
+/// its definition does not have (an optional one may be absent). OPC0203.
+Status checkModifiers(const OpInstance &op);
+
 /// Whether an op of this configuration declares any input mutable.
 bool writesInputs(const user_op::OpDef &def, const user_op::OpConf &conf);
 

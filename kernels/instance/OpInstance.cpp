@@ -293,7 +293,10 @@ Result<uint64_t> OpInstance::tmpSize(const KernelDef &kernel) const {
   std::vector<TensorDesc> inputs = inputDescs_, outputs = outputDescs_;
   HostInferContext ctx(*this, &inputs, &outputs);
   uint64_t size = 0;
-  OPC_RETURN_IF_ERROR(user_op::detail::guarded([&] { return size = kernel.inferTmpSize(&ctx), Status(); }));
+  if (Status s = user_op::detail::guarded([&] { return size = kernel.inferTmpSize(&ctx), Status(); }); !s)
+    return Status(StatusCode::kInvalidGraph, "OPC0412",
+                  def_->name + ": the kernel's function for temporary memory failed: " + s.message())
+        .withHelp("correct it where the kernel is registered (SetInferTmpSizeFn, TmpSize)");
   if (size > (uint64_t{1} << 46))
     return Status(StatusCode::kUnsupported, "OPC0412",
                   def_->name + ": the kernel asks for " + std::to_string(size) + " bytes of temporary memory");

@@ -138,6 +138,21 @@ class CheckInDouble(unittest.TestCase):
         self.assertIn("its rule gives", done.stdout)
 
 
+class States(unittest.TestCase):
+    def test_differences_are_of_runs_from_the_same_state(self):
+        for op_type, code, words in (("g_growing", 0, r"x +f64\[5\] +ok +5 of 5"), ("g_growing_wrong", 1, "its rule gives")):
+            path = os.path.join(scratch.name, op_type + ".pbtxt")
+            with open(path, "w") as f:
+                f.write(f'''op {{ name: "x" input_conf {{ out: "out" blob_conf {{ shape {{ dim: 5 }} data_type: kDouble }} }} }}
+op {{ name: "n" variable_conf {{ out: "out" shape {{ dim: 1 }} data_type: kDouble initializer {{ constant_conf {{ value: 0 }} }} trainable: false }} }}
+op {{ name: "y" user_conf {{ op_type_name: "{op_type}" input {{ key: "in" value {{ s: "x/out" }} }} input {{ key: "n" value {{ s: "n/out" }} }} output {{ key: "out" value {{ s: "y/out_0" }} }} }} }}
+op {{ name: "result" output_conf {{ in: "y/out_0" out: "out" }} }}
+''')
+            done = opc("grad", path, "--loss", "result", "--wrt", "x", "--check", "--input", "x=f32[5]:-2,-1,0.5,1,2", "--input", "n=f64[1]:0")
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+            self.assertRegex(done.stdout, words)
+
+
 class WrongRules(unittest.TestCase):
     def test_wrong_sign_is_caught_and_named(self):
         done = opc("grad", graph("g_wrong_sign"), "--loss", "result", "--wrt", "x", "--check")
@@ -197,6 +212,20 @@ class WrongRules(unittest.TestCase):
         self.refused("g_wrong_shape", "OPC0504", "f32[]", "f32[5]")
 
 
+class OtherCallbacks(unittest.TestCase):
+    def test_what_is_said_of_them(self):
+        for op_type, code, words in (("m_misspelt", 3, "OPC0203]: m_misspelt: its SetInputArgModifyFn names 'inn', which is no input of the op"),
+                                     ("m_throws", 3, "OPC0203]: m_throws: its SetInputArgModifyFn failed: exception: gave up"),
+                                     ("m_output", 3, "OPC0203]: m_output: its SetOutputArgModifyFn names 'outt', which is no output of the op"),
+                                     ("t_throws", 4, "OPC0412]: t_throws: the kernel's function for temporary memory failed: exception: gave up")):
+            for command in ("compile", "run"):
+                with self.subTest(op_type, command=command):
+                    done = opc(command, graph(op_type), *(["-o", "never.plan"] if command == "compile" else ["--fill", "ones"]))
+                    self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+                    self.assertIn(words, done.stderr)
+                    self.assertIn(op_type + ".pbtxt:2:1", done.stderr)
+
+
 class Signatures(unittest.TestCase):
     def test_softmax_on_its_own_axis_is_refuted(self):
         done = opc("verify", "s_softmax")
@@ -221,6 +250,19 @@ class Signatures(unittest.TestCase):
         done = opc("verify", "s_rule")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("'a b c'", done.stdout)
+
+    def test_names_and_outputs_that_are_not_right(self):
+        """What a signature leaves open would be taken for whole on every device, with the values of one part."""
+        for op_type, words in (("s_misspelt", "a state of 'outt', which is no input or output of it"), ("s_forgotten", "no state of the output 'out' 0"),
+                               ("s_index", "a state of 'out' 1, of which there are 1"), ("s_input", "a state of 'inn', which is no input or output of it")):
+            for command in (["run", graph(op_type), "--fill", "ones", "--ranks", "2", "--in-process"], ["show", graph(op_type), "--what", "sbp", "--mesh", "2"]):
+                with self.subTest(op_type, command=command[0]):
+                    done = opc(*command)
+                    self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+                    for word in ("OPC0301", f"op type '{op_type}': its SBP function lists (", words):
+                        self.assertIn(word, done.stderr)
+        done = opc("run", graph("s_right"), "--input", "x=f32[5]:-2,-1,0,1,2", "--ranks", "2", "--in-process", "--expect", "result=f32[5]:12,3,0,3,12")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_ops_without_cases(self):
         done = opc("verify", "g_right")

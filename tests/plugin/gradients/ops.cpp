@@ -3,6 +3,7 @@
 #include "oneflow/core/framework/framework.h"
 
 #include <cmath>
+#include <stdexcept>
 
 namespace oneflow {
 namespace {
@@ -192,6 +193,69 @@ REGISTER_USER_KERNEL("s_square")
     .SetCreateFn<ThriceSquare<double>>()
     .SetIsMatchedHob((user_op::HobDeviceType() == DeviceType::kCPU) &
                      (user_op::HobDataType("in", 0) == GetDataType<double>::value));
+
+// Definitions that name what is not there, forget what is, or fail.
+#define ELEMENTWISE_WITH(name, ...)                                                                                    \
+  REGISTER_USER_OP(name).Input("in").Output("out").SetTensorDescInferFn(sameAsInput).__VA_ARGS__;                      \
+  REGISTER_USER_KERNEL(name).SetCreateFn<ThriceSquare<float>>().SetIsMatchedHob(                                       \
+      (user_op::HobDeviceType() == DeviceType::kCPU) & (user_op::HobDataType("in", 0) == GetDataType<float>::value))
+#define SIGNATURE(...)                                                                                                 \
+  SetGetSbpFn([](user_op::SbpContext *ctx) {                                                                           \
+    ctx->NewBuilder().__VA_ARGS__.Build();                                                                             \
+    return Maybe<void>::Ok();                                                                                          \
+  })
+ELEMENTWISE_WITH("s_misspelt", SIGNATURE(Split(ctx->inputs(), 0).Split(user_op::OpArg("outt", 0), 0)));
+ELEMENTWISE_WITH("s_forgotten", SIGNATURE(Split(ctx->inputs(), 0)));
+ELEMENTWISE_WITH("s_index", SIGNATURE(Split(ctx->inputs(), 0).Split(user_op::OpArg("out", 1), 0)));
+ELEMENTWISE_WITH("s_input", SIGNATURE(Split(user_op::OpArg("inn", 0), 0).Split(ctx->outputs(), 0)));
+ELEMENTWISE_WITH("s_right", SIGNATURE(Split(ctx->inputs(), 0).Split(ctx->outputs(), 0)));
+ELEMENTWISE_WITH("m_misspelt",
+                 SetInputArgModifyFn([](user_op::GetInputArgModifier get, const user_op::UserOpConfWrapper &) {
+                   get("inn", 0)->set_requires_grad(false);
+                 }));
+ELEMENTWISE_WITH("m_throws", SetInputArgModifyFn([](user_op::GetInputArgModifier, const user_op::UserOpConfWrapper &) {
+                   throw std::runtime_error("gave up");
+                 }));
+ELEMENTWISE_WITH("m_output",
+                 SetOutputArgModifyFn([](user_op::GetOutputArgModifier get, const user_op::UserOpConfWrapper &) {
+                   get("outt", 0)->set_requires_grad(false);
+                 }));
+REGISTER_USER_OP("t_throws").Input("in").Output("out").SetTensorDescInferFn(sameAsInput);
+REGISTER_USER_KERNEL("t_throws")
+    .SetCreateFn<ThriceSquare<float>>()
+    .SetIsMatchedHob((user_op::HobDeviceType() == DeviceType::kCPU) &
+                     (user_op::HobDataType("in", 0) == GetDataType<float>::value))
+    .SetInferTmpSizeFn([](user_op::InferContext *) -> size_t { throw std::runtime_error("gave up"); });
+
+/// out = 3 in^2 (1 + n), and n grows with each run: differences compare runs of the same n.
+class Growing final : public user_op::OpKernel {
+private:
+  void Compute(user_op::KernelComputeContext *ctx) const override {
+    const user_op::Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0);
+    user_op::Tensor *n = ctx->Tensor4ArgNameAndIndex("n", 0), *out = ctx->Tensor4ArgNameAndIndex("out", 0);
+    double &runs = *n->mut_dptr<double>();
+    for (int64_t i = 0; i < in->shape().elem_cnt(); ++i)
+      out->mut_dptr<double>()[i] = 3 * in->dptr<double>()[i] * in->dptr<double>()[i] * (1 + runs);
+    runs += 1;
+  }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
+#define GROWING(name)                                                                                                  \
+  REGISTER_USER_OP(name)                                                                                               \
+      .Input("in")                                                                                                     \
+      .Input("n")                                                                                                      \
+      .Output("out")                                                                                                   \
+      .SetTensorDescInferFn(sameAsInput)                                                                               \
+      .SetInputArgModifyFn([](user_op::GetInputArgModifier get, const user_op::UserOpConfWrapper &) {                  \
+        get("n", 0)->set_is_mutable(true);                                                                             \
+        get("n", 0)->set_requires_grad(false);                                                                         \
+      });                                                                                                              \
+  REGISTER_USER_KERNEL(name).SetCreateFn<Growing>().SetIsMatchedHob(                                                   \
+      (user_op::HobDeviceType() == DeviceType::kCPU) & (user_op::HobDataType("in", 0) == GetDataType<double>::value))
+GROWING("g_growing");
+GRADIENT_BY_TWO_OPS("g_growing", 6);
+GROWING("g_growing_wrong");
+GRADIENT_BY_TWO_OPS("g_growing_wrong", 600);
 
 } // namespace
 } // namespace oneflow
