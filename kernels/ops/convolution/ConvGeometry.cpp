@@ -12,6 +12,12 @@ std::array<int64_t, 5> ConvGeometry::strides(int64_t c, const Spatial &s) const 
   return {plane * c, plane, s[1] * s[2], s[2], 1};
 }
 
+ConvGeometry ConvGeometry::inRows() const {
+  ConvGeometry g = *this;
+  turnIntoRows(dims, {&g.in, &g.out, &g.kernel}, {&g.padding}, {&g.stride, &g.dilation});
+  return g;
+}
+
 Maybe<Shape> filterShape(const TensorDesc &in, const TensorDesc &out, const UserOpConfWrapper &conf, int dims) {
   const bool last = JUST(isChannelsLast(conf));
   for (const auto &[name, desc] : {std::pair{"x", &in}, std::pair{"dy", &out}})

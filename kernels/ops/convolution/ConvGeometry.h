@@ -14,6 +14,9 @@ struct ConvGeometry {
   Spatial in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1}, padding{0, 0, 0};
   Shape inShape() const { return shapeOf({batch, channels, in}, dims, channelsLast); }
   Shape outShape() const { return shapeOf({batch, filters, out}, dims, channelsLast); }
+  /// For kernels: the same convolution of the same memory, in rows as long as they can be (turnIntoRows). The shapes of
+  /// its tensors are not the op's.
+  ConvGeometry inRows() const;
   /// Elements between neighbours of batch, channel and the three spatial dimensions in a tensor of this layout.
   std::array<int64_t, 5> strides(int64_t tensorChannels, const Spatial &spatial) const;
 };

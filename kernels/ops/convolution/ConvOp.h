@@ -28,9 +28,10 @@ inline int spatialDims(const TensorDesc &image) { return static_cast<int>(image.
 /// The task of a convolution or of its adjoint, `target` from `source` and `weight`, plus bias and _add_to_output when
 /// the op has them: by oneDNN in f32, by plain loops in f64 and over no channels, which oneDNN refuses.
 template <class T>
-std::unique_ptr<BoundKernel> bindConvolution(KernelBindContext *ctx, StagedTensors<T> &staged, const ConvGeometry &g,
-                                             ConvDirection direction, const char *sourceArg, const char *weightArg,
-                                             const char *targetArg) {
+std::unique_ptr<BoundKernel> bindConvolution(KernelBindContext *ctx, StagedTensors<T> &staged,
+                                             const ConvGeometry &geometry, ConvDirection direction,
+                                             const char *sourceArg, const char *weightArg, const char *targetArg) {
+  const ConvGeometry g = geometry.inRows();
   const T *source = staged.in(sourceArg), *weight = staged.in(weightArg), *bias = staged.in("bias"),
           *add = staged.in("_add_to_output");
   T *target = staged.out(targetArg);

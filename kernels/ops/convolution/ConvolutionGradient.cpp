@@ -209,7 +209,7 @@ Maybe<void> filterGradSignatures(SbpContext *ctx) {
 
 template <class T> class ConvFilterGradKernel final : public StagedKernel<T> {
   std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
-    const ConvGeometry g = geometryOf(ctx, "x", "filter_diff");
+    const ConvGeometry g = geometryOf(ctx, "x", "filter_diff").inRows();
     const T *dy = staged.in("dy"), *x = staged.in("x");
     T *diff = staged.out("filter_diff");
     if constexpr (std::is_same_v<T, float>)

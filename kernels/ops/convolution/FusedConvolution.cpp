@@ -111,7 +111,7 @@ class FusedConvKernel final : public BindingKernel {
 public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     const ConvGeometry g =
-        valueOf(fusedGeometry(ctx->Desc("in"), ctx->Desc("weight"), ctx->user_op_conf(), Extent::kPiece));
+        valueOf(fusedGeometry(ctx->Desc("in"), ctx->Desc("weight"), ctx->user_op_conf(), Extent::kPiece)).inRows();
     const auto floats = [&](const char *arg) { return ctx->Has(arg) ? ctx->In(arg).dptr<float>() : nullptr; };
     Folding fold{floats("weight"),
                  floats("bias"),

@@ -50,7 +50,7 @@ template <class T> void adaptiveAvgPool(DeviceCtx *d, const PoolGeometry &g, con
 
 template <class T> class AdaptiveAvgPoolKernel final : public StagedKernel<T> {
   std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
-    const PoolGeometry g = poolGeometry(ctx, Pooling::kAdaptive);
+    const PoolGeometry g = poolGeometry(ctx, Pooling::kAdaptive).inRows();
     const T *x = staged.in("x");
     T *y = staged.out("y");
     return bindTask([=](DeviceCtx *d) { adaptiveAvgPool(d, g, x, y); });

@@ -32,7 +32,7 @@ void avgPool(DeviceCtx *d, const PoolTables &t, const T *x, T *y, bool withPaddi
 
 template <class T> class AvgPoolKernel final : public StagedKernel<T> {
   std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
-    PoolTables tables(poolGeometry(ctx, Pooling::kAvg));
+    PoolTables tables(poolGeometry(ctx, Pooling::kAvg).inRows());
     const T *x = staged.in("x");
     T *y = staged.out("y");
     const bool withPadding = ctx->Attr<bool>("count_include_pad");

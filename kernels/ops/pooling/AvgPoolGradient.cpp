@@ -59,7 +59,7 @@ void spread(DeviceCtx *ctx, const PoolGeometry &g, const T *dy, T *dx, WindowOf 
 
 template <class T> class AvgPoolGradKernel final : public StagedKernel<T> {
   std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
-    const PoolGeometry g = poolGeometry(ctx, Pooling::kAvg);
+    const PoolGeometry g = poolGeometry(ctx, Pooling::kAvg).inRows();
     const T *dy = staged.in("dy");
     T *dx = staged.out("dx");
     const bool withPadding = ctx->Attr<bool>("count_include_pad");
@@ -77,7 +77,7 @@ template <class T> class AvgPoolGradKernel final : public StagedKernel<T> {
 
 template <class T> class AdaptiveAvgPoolGradKernel final : public StagedKernel<T> {
   std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
-    const PoolGeometry g = poolGeometry(ctx, Pooling::kAdaptive);
+    const PoolGeometry g = poolGeometry(ctx, Pooling::kAdaptive).inRows();
     const T *dy = staged.in("dy");
     T *dx = staged.out("dx");
     return bindTask([=](DeviceCtx *d) {

@@ -29,7 +29,7 @@ template <class T> void maxPoolWithIndices(DeviceCtx *d, const PoolTables &t, co
 
 template <class T> class MaxPoolKernel final : public StagedKernel<T> {
   std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
-    PoolTables tables(poolGeometry(ctx, Pooling::kMax));
+    PoolTables tables(poolGeometry(ctx, Pooling::kMax).inRows());
     const T *x = staged.in("x");
     T *y = staged.out("y");
     int64_t *indices = ctx->Has("indice") ? ctx->Out("indice").mut_dptr<int64_t>() : nullptr;

@@ -88,7 +88,7 @@ void maxPoolGrad(DeviceCtx *ctx, const PoolTables &t, const T *x, const int64_t 
 
 template <class T> class MaxPoolGradKernel final : public StagedKernel<T> {
   std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
-    const PoolGeometry g = poolGeometry(ctx, Pooling::kMax);
+    const PoolGeometry g = poolGeometry(ctx, Pooling::kMax).inRows();
     const T *x = staged.in("x"), *dy = staged.in("dy");
     T *dx = staged.out("dx");
     const int64_t *indices = ctx->Has("indice") ? ctx->In("indice").dptr<int64_t>() : nullptr;

@@ -76,6 +76,12 @@ Maybe<PoolGeometry> poolGeometry(const TensorDesc &x, const UserOpConfWrapper &c
   return g;
 }
 
+PoolGeometry PoolGeometry::inRows() const {
+  PoolGeometry g = *this;
+  if (!channelsLast) turnIntoRows(dims, {&g.in, &g.out, &g.kernel}, {&g.before, &g.after}, {&g.stride, &g.dilation});
+  return g;
+}
+
 PoolGeometry poolGeometry(const KernelContext *ctx, Pooling kind) {
   const TensorDesc &x = ctx->Desc("x");
   return valueOf(poolGeometry(x, ctx->user_op_conf(), static_cast<int>(x.shape().NumAxes()) - 2, kind));

@@ -17,6 +17,9 @@ struct PoolGeometry {
   Spatial before{0, 0, 0}, after{0, 0, 0}; // padding
   int64_t inPlane() const { return in[0] * in[1] * in[2]; }
   int64_t outPlane() const { return out[0] * out[1] * out[2]; }
+  /// For loops: the same pooling of the same memory, in rows as long as they can be (turnIntoRows); those of
+  /// channels_last are over channels and gain nothing. The shapes of its tensors are not the op's.
+  PoolGeometry inRows() const;
   Shape outShape() const { return shapeOf({batch, channels, out}, dims, channelsLast); }
 };
 

@@ -9,7 +9,7 @@ namespace opc::ops {
 std::unique_ptr<BoundKernel> bindIntegerConv(KernelBindContext *ctx, const ConvGeometry &geometry,
                                              const cpu::SumFinish &finish) {
   IntegerConvSpec s;
-  s.geometry = geometry;
+  s.geometry = geometry.inRows();
   s.in = bytesOf(ctx, "in");
   s.weight = bytesOf(ctx, "weight");
   s.inZero = zeroPointsOf(ctx, "in");

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/Images.h"
 
+#include <algorithm>
+
 namespace opc::ops {
 
 Image imageOf(const Shape &shape, bool channelsLast) {
@@ -33,6 +35,16 @@ Maybe<int64_t> channelAxis(const SbpContext &ctx, const char *arg) {
 
 const char *layoutText(bool channelsLast) {
   return channelsLast ? "[batch, spatial..., channels]" : "[batch, channels, spatial...]";
+}
+
+void turnIntoRows(int dims, std::initializer_list<Spatial *> sizes, std::initializer_list<Spatial *> paddings,
+                  std::initializer_list<Spatial *> steps) {
+  const auto lastIs = [](std::initializer_list<Spatial *> lists, int64_t value) {
+    return std::all_of(lists.begin(), lists.end(), [=](const Spatial *s) { return s->back() == value; });
+  };
+  for (int turn = 1; turn < dims && lastIs(sizes, 1) && lastIs(paddings, 0); ++turn)
+    for (const auto &lists : {sizes, paddings, steps})
+      for (Spatial *s : lists) std::rotate(s->end() - dims, s->end() - 1, s->end());
 }
 
 Maybe<Spatial> spatialAttr(const UserOpConfWrapper &conf, const std::string &name, int dims, int64_t least,

@@ -6,6 +6,7 @@
 #include "support/Operator.h"
 
 #include <array>
+#include <initializer_list>
 
 namespace opc::ops {
 
@@ -30,6 +31,12 @@ inline int64_t channelAxis(bool channelsLast, int64_t rank) { return channelsLas
 Maybe<int64_t> channelAxis(const SbpContext &ctx, const char *arg);
 /// "[batch, channels, spatial...]".
 const char *layoutText(bool channelsLast);
+
+/// Moves last spatial dimensions in which a kernel has nothing to walk over, of size 1 in all `sizes` and without
+/// padding, before the others that are used: an image H x 1 becomes 1 x H, whose tensors lie the same in memory, in
+/// either layout, and whose long rows are what loops and libraries are fast with. Not for shapes: those stay.
+void turnIntoRows(int dims, std::initializer_list<Spatial *> sizes, std::initializer_list<Spatial *> paddings,
+                  std::initializer_list<Spatial *> steps);
 
 /// A list attribute of `dims` numbers of at least `least`, the default when it is empty. Unused dimensions have the
 /// default, too.
