@@ -20,13 +20,13 @@ void avgPool(DeviceCtx *d, const PoolTables &t, const T *x, T *y, bool withPaddi
       for (int64_t c = 0; c < g.channels; ++c) pixel[c] /= by;
     });
   else
-    poolRows<T, Total<T>>(d, t, x, y, [&](T *row, int64_t od, int64_t oh) {
+    poolRows<T, Total<T>>(d, t, x, y, [&](T *row, int64_t od, int64_t oh, int64_t first, int64_t n) {
       if (divisor != 0) {
-        for (int64_t w = 0; w < g.out[2]; ++w) row[w] /= static_cast<T>(divisor);
+        for (int64_t w = 0; w < n; ++w) row[w] /= static_cast<T>(divisor);
         return;
       }
-      const T count = static_cast<T>(rows(od, oh)), *columns = extents.data();
-      for (int64_t w = 0; w < g.out[2]; ++w) row[w] /= count * columns[w];
+      const T count = static_cast<T>(rows(od, oh)), *columns = extents.data() + first;
+      for (int64_t w = 0; w < n; ++w) row[w] /= count * columns[w];
     });
 }
 

@@ -10,7 +10,7 @@ template <class T> void maxPool(DeviceCtx *d, const PoolTables &t, const T *x, T
   if (t.g.channelsLast)
     poolPixels<T, Largest<T>>(d, t, x, y, [](T *, int64_t, int64_t, int64_t) {});
   else
-    poolRows<T, Largest<T>>(d, t, x, y, [](T *, int64_t, int64_t) {});
+    poolRows<T, Largest<T>>(d, t, x, y, [](T *, int64_t, int64_t, int64_t, int64_t) {});
 }
 
 /// With the positions of the maxima.

@@ -14,6 +14,7 @@ using cpu::Simd;
 /// The two ways to gather a window, for elements and for vectors.
 template <class T> struct Largest {
   using V = typename Simd<T>::V;
+  static constexpr bool kAnyOrder = true; // makes the same
   static constexpr T start() { return lowest<T>(); }
   static T take(T so, T v) { return beats(v, so) ? v : so; }
   // The instructions give the second operand when either is NaN; a NaN found so far has to be put back.
@@ -28,6 +29,7 @@ template <class T> struct Largest {
 };
 template <class T> struct Total {
   using V = typename Simd<T>::V;
+  static constexpr bool kAnyOrder = false;
   static constexpr T start() { return T(0); }
   static T take(T so, T v) { return so + v; }
   static V take(V so, V v) { return Simd<T>::add(so, v); }
@@ -72,67 +74,104 @@ template <class T, class Way> T poolOne(const PoolGeometry &g, const T *plane, W
   return so;
 }
 
-/// Rows of outputs of channels_first tensors: the input rows of a window are gathered into one padded line, the columns
-/// of that line afterwards, both in registers. done(row, d, h) finishes a row.
+/// Rows of outputs of channels_first tensors, in pieces: the input rows of their windows are gathered into one padded
+/// line, the columns of that line afterwards, both in registers.
+template <class T, class Way> class PoolPieces {
+  using S = Simd<T>;
+  static constexpr int64_t kCells = 2048, kMaxRows = 64, W = S::kWidth;
+
+public:
+  explicit PoolPieces(const PoolTables &tables) : t(tables), g(tables.g) {
+    const int64_t rows = g.kernel[0] * g.kernel[1], held = reach <= kCells ? (kCells - reach) / step + 1 : 0;
+    // The results of windows that no line holds, and sums of long rows, are gathered tap by tap, in that order.
+    inLines = held > 0 && rows <= kMaxRows && (held >= g.out[2] || Way::kAnyOrder || rows == 1);
+    length = inLines ? held : std::max<int64_t>(1, g.out[2]);
+  }
+  int64_t count() const { return (g.out[2] + length - 1) / length; }
+  int64_t first(int64_t piece) const { return piece * length; }
+  int64_t last(int64_t piece) const { return std::min(g.out[2], first(piece) + length); }
+
+  /// `row`: where the row of outputs begins.
+  void pool(const T *plane, T *row, Window d, Window h, int64_t piece) const {
+    const int64_t begin = first(piece), end = last(piece);
+    if (!inLines) {
+      for (int64_t w = begin; w < end; ++w) row[w] = poolOne<T, Way>(g, plane, d, h, t.at(2, w));
+      return;
+    }
+    alignas(64) T line[kCells + 2 * W];
+    gather(plane, d, h, begin * step - g.before[2], (end - begin - 1) * step + reach, line);
+    scan(line, row + begin, end - begin);
+  }
+
+private:
+  /// line[i] is made of column origin + i.
+  void gather(const T *plane, Window d, Window h, int64_t origin, int64_t cells, T *line) const {
+    const T *sources[kMaxRows];
+    int64_t rows = 0;
+    const int64_t front = std::max<int64_t>(0, -origin);
+    for (int64_t id = d.begin; id < d.end; id += g.dilation[0])
+      for (int64_t ih = h.begin; ih < h.end; ih += g.dilation[1])
+        sources[rows++] = plane + (id * g.in[1] + ih) * g.in[2] + origin + front;
+    const int64_t used = std::max<int64_t>(0, std::min(g.in[2] - origin, cells) - front); // columns that are there
+    T *inner = std::fill_n(line, front, Way::start());
+    std::fill(inner + used, line + cells + 2 * W, Way::start());
+    const auto start = S::set1(Way::start());
+    int64_t i = 0;
+    for (; i + W <= used; i += W) {
+      auto so = start;
+      for (int64_t r = 0; r < rows; ++r) so = Way::take(so, S::load(sources[r] + i));
+      S::store(inner + i, so);
+    }
+    for (; i < used; ++i) {
+      T so = Way::start();
+      for (int64_t r = 0; r < rows; ++r) so = Way::take(so, sources[r][i]);
+      inner[i] = so;
+    }
+  }
+  void scan(const T *line, T *out, int64_t n) const {
+    const auto start = S::set1(Way::start());
+    int64_t w = 0;
+    if (step == 1)
+      for (; w + W <= n; w += W) {
+        auto so = start;
+        for (int64_t k = 0; k < g.kernel[2]; ++k) so = Way::take(so, S::load(line + w + k * g.dilation[2]));
+        S::store(out + w, so);
+      }
+    if constexpr (sizeof(T) == 4)
+      if (step == 2)
+        for (; w + W <= n; w += W) {
+          auto so = start;
+          for (int64_t k = 0; k < g.kernel[2]; ++k)
+            so = Way::take(so, loadEverySecond(line + 2 * w + k * g.dilation[2]));
+          S::store(out + w, so);
+        }
+    for (; w < n; ++w) {
+      T so = Way::start();
+      for (int64_t k = 0; k < g.kernel[2]; ++k) so = Way::take(so, line[w * step + k * g.dilation[2]]);
+      out[w] = so;
+    }
+  }
+
+  const PoolTables &t;
+  const PoolGeometry &g;
+  int64_t step = g.stride[2], reach = g.dilation[2] * (g.kernel[2] - 1) + 1;
+  bool inLines = false;
+  int64_t length = 1; // of a piece
+};
+
+/// All of them; done(outputs, d, h, first, n) finishes a piece, columns first to first + n - 1.
 template <class T, class Way, class Done>
 void poolRows(DeviceCtx *d, const PoolTables &t, const T *x, T *y, Done done) {
-  using S = Simd<T>;
-  constexpr int64_t kCells = 2048, kMaxRows = 64, W = S::kWidth;
   const PoolGeometry &g = t.g;
-  const int64_t step = g.stride[2], cells = (g.out[2] - 1) * step + g.dilation[2] * (g.kernel[2] - 1) + 1;
-  const int64_t used = std::min(g.in[2], cells - g.before[2]); // columns of x that any window sees
-  const bool fits = cells <= kCells && g.kernel[0] * g.kernel[1] <= kMaxRows;
-  const auto start = S::set1(Way::start());
-  forRows(d, g, g.batch * g.channels, g.in[2] * g.kernel[0] * g.kernel[1] + g.out[2] * g.kernel[2],
-          [&](int64_t plane, int64_t od, int64_t oh) {
-            const T *from = x + plane * g.inPlane();
+  const PoolPieces<T, Way> pieces(t);
+  const int64_t count = pieces.count(), cost = g.in[2] * g.kernel[0] * g.kernel[1] + g.out[2] * g.kernel[2];
+  forRows(d, g, g.batch * g.channels * count, cost / std::max<int64_t>(1, count),
+          [&](int64_t p, int64_t od, int64_t oh) {
+            const int64_t plane = count == 1 ? p : p / count, piece = p - plane * count;
             T *row = y + plane * g.outPlane() + (od * g.out[1] + oh) * g.out[2];
-            const Window wd = t.at(0, od), wh = t.at(1, oh);
-            if (!fits) {
-              for (int64_t w = 0; w < g.out[2]; ++w) row[w] = poolOne<T, Way>(g, from, wd, wh, t.at(2, w));
-              return done(row, od, oh);
-            }
-            const T *sources[kMaxRows];
-            int64_t rows = 0;
-            for (int64_t id = wd.begin; id < wd.end; id += g.dilation[0])
-              for (int64_t ih = wh.begin; ih < wh.end; ih += g.dilation[1])
-                sources[rows++] = from + (id * g.in[1] + ih) * g.in[2];
-            T line[kCells + 2 * W];
-            std::fill_n(line, g.before[2], Way::start());
-            std::fill(line + g.before[2] + used, line + cells + 2 * W, Way::start());
-            T *inner = line + g.before[2];
-            int64_t i = 0;
-            for (; i + W <= used; i += W) {
-              auto so = start;
-              for (int64_t r = 0; r < rows; ++r) so = Way::take(so, S::load(sources[r] + i));
-              S::store(inner + i, so);
-            }
-            for (; i < used; ++i) {
-              T so = Way::start();
-              for (int64_t r = 0; r < rows; ++r) so = Way::take(so, sources[r][i]);
-              inner[i] = so;
-            }
-            int64_t w = 0;
-            if (step == 1)
-              for (; w + W <= g.out[2]; w += W) {
-                auto so = start;
-                for (int64_t k = 0; k < g.kernel[2]; ++k) so = Way::take(so, S::load(line + w + k * g.dilation[2]));
-                S::store(row + w, so);
-              }
-            if constexpr (sizeof(T) == 4)
-              if (step == 2)
-                for (; w + W <= g.out[2]; w += W) {
-                  auto so = start;
-                  for (int64_t k = 0; k < g.kernel[2]; ++k)
-                    so = Way::take(so, loadEverySecond(line + 2 * w + k * g.dilation[2]));
-                  S::store(row + w, so);
-                }
-            for (; w < g.out[2]; ++w) {
-              T so = Way::start();
-              for (int64_t k = 0; k < g.kernel[2]; ++k) so = Way::take(so, line[w * step + k * g.dilation[2]]);
-              row[w] = so;
-            }
-            done(row, od, oh);
+            pieces.pool(x + plane * g.inPlane(), row, t.at(0, od), t.at(1, oh), piece);
+            const int64_t first = pieces.first(piece);
+            done(row + first, od, oh, first, pieces.last(piece) - first);
           });
 }
 
