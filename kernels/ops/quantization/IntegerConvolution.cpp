@@ -32,7 +32,10 @@ bool beginsWith(const std::string &text, const char *head) { return text.rfind(h
 } // namespace
 
 IntegerConvolution::IntegerConvolution(const IntegerConvSpec &spec, int threads) : s_(spec) {
-  const ConvGeometry &g = s_.geometry;
+  ConvGeometry &g = s_.geometry;
+  // The dimension that bands cut is not one of size 1 when there is another.
+  for (size_t i = firstSpatial(g.dims); g.dims > 1 && g.in[i] * g.out[i] * g.kernel[i] == 1 && g.padding[i] == 0; ++i)
+    --g.dims;
   own_ = g.channels / g.groups;
   perGroup_ = g.filters / g.groups;
   terms_ = own_ * g.kernel[0] * g.kernel[1] * g.kernel[2];
@@ -64,7 +67,8 @@ void IntegerConvolution::chooseBands(int threads) {
   const int64_t many = bands_ * count * g.batch;
   if (many % threads != 0 && many < int64_t{8} * threads)
     bands_ = std::min(rows, (bands_ + threads - 1) / threads * threads);
-  while (bands_ < rows && rows % bands_ != 0 && rows / bands_ > 4) ++bands_; // of one height, if that is not far
+  const int64_t least = positions_ == rows ? 256 : 4; // rows of a band; a row may be one position
+  while (bands_ < rows && rows % bands_ != 0 && rows / bands_ > least) ++bands_; // of one height, if that is not far
   bandRows_ = (rows + bands_ - 1) / bands_;
   bands_ = (rows + bandRows_ - 1) / bandRows_;
   const int64_t width = g.groups > 1 ? g.filters : ((g.filters + count - 1) / count + 15) / 16 * 16;
@@ -202,35 +206,43 @@ void IntegerConvolution::addZeroPoint() {
 
 /// in as u8 with its channels last, and its zero point all around. The library's kernels for i8 are fewer.
 void IntegerConvolution::fillImages(DeviceCtx *ctx) {
-  const ConvGeometry &g = s_.geometry;
-  const int64_t plane = g.in[0] * g.in[1] * g.in[2], channels = g.channels, row = padded_[2] * channels;
-  const int64_t edge = g.padding[2] * channels, inside = g.in[2] * channels;
-  const uint8_t flip = s_.in.isSigned ? 0x80 : 0;
-  const auto fill = static_cast<uint8_t>(static_cast<uint8_t>(s_.inZero.at(0)) ^ flip);
-  const auto *in = static_cast<const uint8_t *>(s_.in.data);
-  auto *images = reinterpret_cast<uint8_t *>(images_.get());
-  ctx->parallelFor(g.batch * padded_[0] * padded_[1], 1, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
-      const int64_t n = t / (padded_[0] * padded_[1]), d = t / padded_[1] % padded_[0] - g.padding[0],
-                    h = t % padded_[1] - g.padding[1];
-      uint8_t *to = images + t * row;
-      if (d < 0 || d >= g.in[0] || h < 0 || h >= g.in[1]) {
-        std::memset(to, fill, static_cast<size_t>(row));
-        continue;
-      }
-      std::memset(to, fill, static_cast<size_t>(edge));
-      std::memset(to + edge + inside, fill, static_cast<size_t>(edge));
-      to += edge;
-      if (g.channelsLast) {
-        const uint8_t *from = in + (n * plane + (d * g.in[1] + h) * g.in[2]) * channels;
-        for (int64_t i = 0; i < inside; ++i) to[i] = from[i] ^ flip;
-        continue;
-      }
-      const uint8_t *from = in + n * channels * plane + (d * g.in[1] + h) * g.in[2];
-      for (int64_t c = 0; c < channels; ++c)
-        for (int64_t w = 0; w < g.in[2]; ++w) to[w * channels + c] = from[c * plane + w] ^ flip;
+  const int64_t width = padded_[2], pixels = s_.geometry.batch * padded_[0] * padded_[1] * width;
+  ctx->parallelFor(pixels, std::min<int64_t>(width, 256), [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin, to = 0; at < end; at = to) {
+      to = std::min(end, (at / width + 1) * width);
+      fillRow(at / width, at % width, at % width + (to - at));
     }
   });
+}
+
+/// Columns first to last - 1 of a row.
+void IntegerConvolution::fillRow(int64_t row, int64_t first, int64_t last) {
+  const ConvGeometry &g = s_.geometry;
+  const int64_t plane = g.in[0] * g.in[1] * g.in[2], channels = g.channels;
+  const uint8_t flip = s_.in.isSigned ? 0x80 : 0;
+  const auto edge = static_cast<uint8_t>(static_cast<uint8_t>(s_.inZero.at(0)) ^ flip);
+  const int64_t n = row / (padded_[0] * padded_[1]), d = row / padded_[1] % padded_[0] - g.padding[0],
+                h = row % padded_[1] - g.padding[1];
+  uint8_t *to = reinterpret_cast<uint8_t *>(images_.get()) + (row * padded_[2] + first) * channels;
+  const bool inside = d >= 0 && d < g.in[0] && h >= 0 && h < g.in[1];
+  // Columns of in; those before and after them are padding.
+  const int64_t begin = inside ? std::clamp<int64_t>(first - g.padding[2], 0, g.in[2]) : 0;
+  const int64_t end = inside ? std::clamp<int64_t>(last - g.padding[2], 0, g.in[2]) : 0;
+  const int64_t count = (end - begin) * channels;
+  const int64_t before = count > 0 ? (begin + g.padding[2] - first) * channels : (last - first) * channels;
+  std::memset(to, edge, static_cast<size_t>(before));
+  to += before;
+  if (count == 0) return;
+  std::memset(to + count, edge, static_cast<size_t>((last - first) * channels - before - count));
+  if (g.channelsLast) {
+    const auto *from =
+        static_cast<const uint8_t *>(s_.in.data) + (n * plane + (d * g.in[1] + h) * g.in[2] + begin) * channels;
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i] ^ flip;
+    return;
+  }
+  const auto *from = static_cast<const uint8_t *>(s_.in.data) + n * channels * plane + (d * g.in[1] + h) * g.in[2];
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t w = begin; w < end; ++w) to[(w - begin) * channels + c] = from[c * plane + w] ^ flip;
 }
 
 /// Sums of `count` positions and some filters, side by side, become the result.

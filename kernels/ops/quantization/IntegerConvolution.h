@@ -50,6 +50,7 @@ private:
   void packDots();
   void addZeroPoint();
   void fillImages(DeviceCtx *ctx);
+  void fillRow(int64_t row, int64_t first, int64_t last);
   void runLibrary(DeviceCtx *ctx, void *out);
   void runBand(Worker &worker, int64_t task, void *out);
   void runDots(DeviceCtx *ctx, void *out);
