@@ -103,6 +103,27 @@ class BadModels(onnx_import.Case):
                 said = self.refused(data, "OPC0", exit_code=(3, 4))
                 self.assertLess(len(said), 5000)
 
+    def test_many_of_everything(self):
+        """50,000 of what a model may have: its reading takes no more than in proportion."""
+        n, relu = 50000, m.node("Relu", ["x"], ["y"])
+        body = m.graph([relu], X, Y)
+        extra = [m.value(f"a{k}", (f"d{k}",)) for k in range(n)]
+        functions = [m.field(1, f"F{k}") + m.field(4, "a") + m.field(5, "b") + m.field(7, m.node("Neg", ["a"], ["b"])) + m.field(10, "l") for k in range(n)]
+        reads = [m.node("Neg", [f"a{k}"], [f"b{k}"]) for k in range(n)]
+        for what, data in (("inputs", m.model(m.graph([relu], X + extra, Y))), ("outputs", m.model(m.graph([relu], X, Y + [m.value(f"z{k}") for k in range(n)]))),
+                           ("one output", m.model(m.graph([relu], X, Y * n))), ("one input", m.model(m.graph([relu], X * n, Y))),
+                           ("initializers", m.model(m.graph([relu], X, Y, [m.tensor(f"w{k}", np.zeros(1, F32)) for k in range(n)]))),
+                           ("one initializer", m.model(m.graph([relu], X, Y, [m.tensor("w", np.zeros(1, F32))] * n))),
+                           ("value_infos", m.model(body + b"".join(m.field(13, v) for v in extra))), ("functions", m.model(body, functions=functions, domains=["l"])),
+                           ("inputs that are read", m.model(m.graph([relu, *reads], X + [m.value(f"a{k}", ("d",)) for k in range(n)], Y))),
+                           ("nodes of one name", m.model(m.graph([m.node("Relu", ["x"], ["y"], "n")] * n, X, Y)))):
+            for command in (("show",), ("show", "--dim", "none=2")):
+                with self.subTest(what, command=command):
+                    done, seconds, _ = self.measured(data, *command)
+                    self.assertIn(done.returncode, (0, 2, 3, 4), done.stderr[:2000])
+                    self.assertLess(seconds, measured.SECONDS, what)
+                    self.assertLess(len(done.stderr), 20000, what)
+
     def test_cut_at_many_places(self):
         """One process for each place would take long: the model's parts that are not there are told by every reader alike."""
         w = np.arange(60, dtype=F32).reshape(3, 20)

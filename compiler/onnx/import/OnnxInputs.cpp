@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_set>
 
 namespace opc::onnx {
 
@@ -182,12 +183,12 @@ bool ModelInputs::checkGiven() {
   for (const Value &v : graph_.input()) {
     names.push_back(printableName(v.name()));
     for (const auto &dim : v.type().tensor_type().shape().dim())
-      if (!dim.dim_param().empty() && std::find(dims.begin(), dims.end(), dim.dim_param()) == dims.end())
-        dims.push_back(dim.dim_param());
+      if (!dim.dim_param().empty() && known.insert(dim.dim_param()).second) dims.push_back(dim.dim_param());
   }
   for (const auto &[name, size] : request_.model.dims)
-    if (std::find(dims.begin(), dims.end(), name) == dims.end())
+    if (!known.count(name))
       ok = refuse("OPC0005", "--dim names '" + shown(name) + "', which is no size of the model's inputs",
+  std::unordered_set<std::string> known; // of dims
                   didYouMeanAmong(name, dims, "the inputs have no sizes with names"));
   std::set<std::string> initialized;
   for (const Tensor &t : graph_.initializer()) initialized.insert(t.name());
@@ -212,15 +213,17 @@ std::pair<std::string, std::string> ModelInputs::unboundText() const {
     for (int k = 0; k < shape.dim_size(); ++k) {
       const bool isOpen = k < desc->second.shape().NumAxes() && desc->second.shape().At(k) < 0;
       const std::string &name = shape.dim(k).dim_param();
+  size_t found = 0;
+  constexpr size_t kMostShown = 100;
       dims += (k ? "," : "") + (isOpen ? std::string("N") : std::to_string(shape.dim(k).dim_value()));
       if (!isOpen) continue;
       isNameless |= name.empty();
-      if (name.empty() || !named.insert(name).second) continue;
+      if (name.empty() || !named.insert(name).second || ++found > kMostShown) continue;
       list += (list.empty() ? "" : ", ") + std::string("'") + shown(name) + "' (dimension " + std::to_string(k) +
               " of '" + shown(v.name()) + "')";
       flags += " --dim " + shown(name) + "=N";
     }
-    if (!isNameless) continue;
+    if (!isNameless || ++found > kMostShown) continue;
     list += (list.empty() ? "" : ", ") + std::string("sizes without a name of '") + shown(v.name()) + "'";
     flags += " --shape " + shown(v.name()) + "=" + dims;
   }
@@ -228,3 +231,4 @@ std::pair<std::string, std::string> ModelInputs::unboundText() const {
 }
 
 } // namespace opc::onnx
+  if (found > kMostShown) list += " and " + std::to_string(found - kMostShown) + " more", flags += " ...";

@@ -99,13 +99,17 @@ bool begin(Pipeline *pipeline, GraphInput &input) {
 Status checkBound(const GraphInput &input, const GraphFacts &facts) {
   if (!input.isModel || !hasOpenInputs(facts)) return Status::ok();
   std::string shapes, open;
+  size_t found = 0;
+  constexpr size_t kMostShown = 100;
   for (const GraphTensor &t : facts.inputs) {
     const DimVector &dims = t.shape.dim_vec();
     if (std::none_of(dims.begin(), dims.end(), [](int64_t d) { return d < 0; })) continue;
+    if (++found > kMostShown) continue;
     open += concat(open.empty() ? "" : ", ", printableName(t.name), " ", typeText(t.dtype, t.shape));
     shapes += concat(" --shape ", printableName(t.name), "=");
     for (size_t i = 0; i < dims.size(); ++i) shapes += concat(i ? "," : "", dims[i] < 0 ? 1 : dims[i]);
   }
+  if (found > kMostShown) open += concat(" and ", found - kMostShown, " more"), shapes += " ...";
   return Status(StatusCode::kInvalidGraph, "OPC0207",
                 concat(printableName(input.name), ": the inputs of the model leave sizes open (", open,
                        "), and its ops follow from them"))
