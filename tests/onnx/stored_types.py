@@ -208,6 +208,18 @@ class StoredTypes(onnx_import.Case):
             self.assertEqual([number(TYPES[kind][2].value(c)) for c in self.quantized(kind, np.array([0, 1, 2, 100000], F32), F32(2), 0)[0]],
                              [0, 0.5, 1, largest if kind != "f8e5m2" else 49152])
 
+    def test_one_scale_and_one_zero_point(self):
+        """One number may be of any rank: the published cases have a zero point of shape [1] beside a scale without axes."""
+        for kind, x, want in (("f8e4m3fn", [0, 0x30, 0x38, 0x7e, 0x53], [0.0, 1.0, 2.0, 896.0, 22.0]), ("f4e2m1", [0, 1, 2, 7, 11], [0.0, 1.0, 2.0, 12.0, -3.0])):
+            for scale_shape, zero_shape in (((), (1,)), ((1,), ()), ((), ()), ((1,), (1,))):
+                body = m.graph([m.node("DequantizeLinear", ["x", "scale", "zero"], ["y"], axis=0)], [m.value("x", (5,), NUMBERS[kind])], [m.value("y", (5,))],
+                               [m.tensor("scale", np.full(scale_shape, 2, F32)), tensor("zero", kind, [0], zero_shape)])
+                with self.subTest(kind, scale=scale_shape, zero=zero_shape):
+                    self.expect(m.model(body, opset=23), {"x": (kind, x, (5,))}, {"y": ("f32", codes_of(want, "f32"), None)})
+        body = m.graph([m.node("DequantizeLinear", ["x", "scale", "zero"], ["y"], axis=0)], [m.value("x", (5,), NUMBERS["f4e2m1"])], [m.value("y", (5,))],
+                       [m.tensor("scale", np.ones(5, F32)), tensor("zero", "f4e2m1", [0, 0], (2,))])
+        self.refused(m.model(body, opset=23), "OPC0322", "input 2 ('zero') has not the shape of input 1 ('scale')")
+
     def test_without_a_zero_point(self):
         x = np.array([0.4, 1.6, -3.0, 100.0], F32)
         for kind in ("i4", "f8e4m3fnuz"):

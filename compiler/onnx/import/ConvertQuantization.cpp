@@ -150,7 +150,9 @@ void dequantizeStored(Conversion &c) {
   Term real = c.cast(x, kFloat);
   if (c.has(2)) {
     c.checkType(2, {x->type()});
-    if (c.in(2)->shape() != scale->shape()) c.invalid(c.inputText(2) + " has not the shape of " + c.inputText(1));
+    const bool areOne = c.in(2)->shape().elem_cnt() == 1 && scale->shape().elem_cnt() == 1;
+    if (c.in(2)->shape() != scale->shape() && !areOne)
+      c.invalid(c.inputText(2) + " has not the shape of " + c.inputText(1));
     real = c.op("broadcast_sub", {real, besideData(c, 2, kFloat)});
   }
   real = c.op("broadcast_mul", {real, besideData(c, 1, kFloat)});
