@@ -540,6 +540,8 @@ class Models(Case):
         nodes = [m.node("Fancy", ["x"], ["a"]), m.node("Fancy", ["a"], ["b"], "second"), m.node("Other", ["x"], ["y"], domain="com.example")]
         data = m.model(m.graph(nodes, [m.value("x", (2, 3))], [m.value("y")]))
         self.refused(data, "OPC0421", "Fancy (version 17)", "com.example.Other", "model.onnx: node 0", exit_code=4)
+        data = m.model(m.graph([m.node("ReorderInput", ["x"], ["y"], domain="com.microsoft.nchwc")], [m.value("x", (1, 8, 3, 3))], [m.value("y")]), domains=["com.microsoft.nchwc"])
+        self.refused(data, "OPC0421", "com.microsoft.nchwc.ReorderInput", "save the model at level extended", exit_code=4)
 
 
 def weighted(initializer):

@@ -11,6 +11,7 @@
 #include "OnnxSizes.h"
 #include "OnnxTensorData.h"
 #include "OnnxTensorNames.h"
+#include "OnnxUnknownOps.h"
 #include "PrintableText.h"
 
 #include <algorithm>
@@ -45,13 +46,6 @@ struct Scope {
 using Opsets = std::map<std::string, int64_t>;
 using Attributes = std::map<std::string, const Attribute *>;
 using Values = google::protobuf::RepeatedPtrField<Value>;
-
-/// An op that nobody can convert.
-struct UnknownOp {
-  int64_t version;
-  size_t nodes = 0;
-  std::string first; // the first node's place
-};
 
 struct FunctionKey {
   std::string domain, name, overload;
@@ -175,7 +169,7 @@ private:
       calls_; // that are being resolved: whether it has been said that they call themselves
   std::map<FunctionKey, const Function *> functions_;
   std::unordered_map<std::string, const Type *> declared_; // what the model says of its values
-  std::map<std::pair<std::string, std::string>, UnknownOp> unknown_;
+  UnknownOps unknown_;
   std::map<std::string, std::string> undecided_; // values of inputs that must be known
   Scope *scope_ = nullptr;                       // where the node that is converted stands
   const Level *level_ = nullptr;
@@ -456,9 +450,7 @@ std::vector<Term> ModelImport::convertOne(const Node &node, const std::vector<Te
   if (!converter) {
     if (const user_op::OpDef *def = domain.empty() ? nullptr : registry_.findOp(node.op_type()))
       return plugin(*def, node, inputs, attributes);
-    UnknownOp &u = unknown_[{domain, node.op_type()}];
-    u.version = version;
-    if (u.nodes++ == 0) u.first = place_;
+    unknown_.note(domain, node.op_type(), version, place_);
     return std::vector<Term>(static_cast<size_t>(node.output_size()));
   }
   scope_ = scope;
@@ -702,18 +694,7 @@ void ModelImport::inputsAlone() {
 }
 
 bool ModelImport::finish(const Scope &scope) {
-  if (!unknown_.empty()) {
-    std::string list;
-    for (const auto &[key, u] : unknown_)
-      list += (list.empty() ? "" : "; ") + (key.first.empty() ? "" : shown(key.first) + ".") + shown(key.second) +
-              " (version " + std::to_string(u.version) + "): " + std::to_string(u.nodes) +
-              (u.nodes == 1 ? " node, " : " nodes, first ") + u.first;
-    error(
-        "", "OPC0421",
-        "the model has " + std::to_string(unknown_.size()) + (unknown_.size() == 1 ? " op" : " ops") +
-            " that opc does not import: " + list,
-        "docs/onnx.md has the list of those that it does; an op of another domain is one of a plugin (--plugin) of the same name");
-  }
+  if (!unknown_.empty()) error("", "OPC0421", unknown_.message(), unknown_.help());
   if (errors_ || !undecided_.empty()) return false;
   NamedTerms &outputs = outputs_;
   for (const Value &v : model_->graph().output()) {
