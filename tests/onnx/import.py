@@ -665,6 +665,17 @@ class BadModels(Case):
         done = self.opc("run", path, "--fill", "ones")
         self.assertEqual((done.returncode, done.stderr.count("warning[OPC0315]")), (0, 1), done.stderr)
 
+    def test_maps(self):
+        """ZipMap's results, and what feeds DictVectorizer: opc has tensors."""
+        map_ = m.field(5, m.field(1, 7) + m.field(2, m.field(1, m.field(1, 1))))
+        sequence = m.field(4, m.field(1, map_))
+        plain = m.value("x", (2, 3)), m.value("y")
+        for type_ in (map_, sequence, m.field(9, m.field(1, map_)), m.field(9, m.field(1, sequence))):
+            output = m.graph([m.node("Relu", ["x"], ["y"])], plain[:1], [m.field(1, "y") + m.field(2, type_)])
+            self.refused(m.model(output), "OPC0422", "output 'y' is a map or made of maps, and opc has tensors", exit_code=4, commands=("show", "run"))
+            into = m.graph([m.node("Relu", ["x"], ["y"])], [m.field(1, "x") + m.field(2, type_)], plain[1:])
+            self.refused(m.model(into), "OPC0422", "input 'x' is a map or made of maps, and opc has tensors", exit_code=4, commands=("show", "run"))
+
     def test_sizes(self):
         data = m.model(m.graph([m.node("Add", ["x", "z"], ["y"])], [m.value("x", ("n", 3)), m.value("z", ("n", 3))], [m.value("y")]))
         path = self.file("model.onnx", data)

@@ -37,6 +37,12 @@ bool isParameter(const Node &node, size_t index) {
   return found == kSettings.end() || !found->second.count(index);
 }
 
+bool isOfMaps(const Type &type) {
+  if (type.has_map_type()) return true;
+  if (type.has_sequence_type()) return isOfMaps(type.sequence_type().elem_type());
+  return type.has_optional_type() && isOfMaps(type.optional_type().elem_type());
+}
+
 /// What the given shapes say of sizes with names. One name is one number.
 bool ModelInputs::bindSizes(NamedSizes *found) {
   NamedSizes &sizes = *found;
@@ -162,6 +168,9 @@ bool ModelInputs::bind() {
                                                 : "a name of " + std::to_string(v.name().size()) + " bytes: '" +
                                                       shown(v.name()) + "'");
     }
+    if (isOfMaps(v.type()))
+      return refuse("OPC0422", "input '" + shown(v.name()) + "' is a map or made of maps, and opc has tensors",
+                    "give the numbers to the node that reads them, as a tensor");
     if (v.type().has_sequence_type() || v.type().has_optional_type()) {
       if (!bindElements(v)) return false;
       continue;
@@ -180,6 +189,7 @@ bool ModelInputs::bind() {
 bool ModelInputs::checkGiven() {
   bool ok = true;
   std::vector<std::string> names, dims;
+  std::unordered_set<std::string> known; // of dims
   for (const Value &v : graph_.input()) {
     names.push_back(printableName(v.name()));
     for (const auto &dim : v.type().tensor_type().shape().dim())
@@ -188,7 +198,6 @@ bool ModelInputs::checkGiven() {
   for (const auto &[name, size] : request_.model.dims)
     if (!known.count(name))
       ok = refuse("OPC0005", "--dim names '" + shown(name) + "', which is no size of the model's inputs",
-  std::unordered_set<std::string> known; // of dims
                   didYouMeanAmong(name, dims, "the inputs have no sizes with names"));
   std::set<std::string> initialized;
   for (const Tensor &t : graph_.initializer()) initialized.insert(t.name());
@@ -204,6 +213,8 @@ bool ModelInputs::checkGiven() {
 std::pair<std::string, std::string> ModelInputs::unboundText() const {
   std::string list, flags;
   std::set<std::string> named;
+  size_t found = 0;
+  constexpr size_t kMostShown = 100;
   for (const Value &v : graph_.input()) {
     const auto desc = descs_.find(v.name());
     if (desc == descs_.end() || !v.type().has_tensor_type()) continue;
@@ -213,8 +224,6 @@ std::pair<std::string, std::string> ModelInputs::unboundText() const {
     for (int k = 0; k < shape.dim_size(); ++k) {
       const bool isOpen = k < desc->second.shape().NumAxes() && desc->second.shape().At(k) < 0;
       const std::string &name = shape.dim(k).dim_param();
-  size_t found = 0;
-  constexpr size_t kMostShown = 100;
       dims += (k ? "," : "") + (isOpen ? std::string("N") : std::to_string(shape.dim(k).dim_value()));
       if (!isOpen) continue;
       isNameless |= name.empty();
@@ -227,8 +236,8 @@ std::pair<std::string, std::string> ModelInputs::unboundText() const {
     list += (list.empty() ? "" : ", ") + std::string("sizes without a name of '") + shown(v.name()) + "'";
     flags += " --shape " + shown(v.name()) + "=" + dims;
   }
+  if (found > kMostShown) list += " and " + std::to_string(found - kMostShown) + " more", flags += " ...";
   return {"the model leaves sizes open, and its ops follow from them: " + list, "bind them:" + flags};
 }
 
 } // namespace opc::onnx
-  if (found > kMostShown) list += " and " + std::to_string(found - kMostShown) + " more", flags += " ...";

@@ -18,6 +18,9 @@ namespace opc::onnx {
 /// Whether training may change what the node reads as input `index`: not statistics, scales, bounds and the like.
 bool isParameter(const Node &node, size_t index);
 
+/// Whether it is a map, or a sequence or an optional of maps.
+bool isOfMaps(const Type &type);
+
 class ModelInputs {
 public:
   using Report = std::function<void(const char *code, std::string message, std::string help)>;

@@ -216,6 +216,13 @@ bool ModelImport::readHead() {
       if (v.type().has_tensor_type() || v.type().has_sequence_type()) declared_[v.name()] = &v.type();
   for (const Function &f : model_->functions()) functions_[{domainOf(f.domain()), f.name(), f.overload()}] = &f;
   return true;
+  for (const Value &v : model_->graph().output())
+    if (isOfMaps(v.type())) {
+      error(
+          "", "OPC0422", "output '" + shown(v.name()) + "' is a map or made of maps, and opc has tensors",
+          "leave out the node that makes it, ZipMap as a rule: skl2onnx writes tensors with options={'zipmap': False}");
+      return false;
+    }
 }
 
 /// Null where there is no such input.
