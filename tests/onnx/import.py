@@ -463,6 +463,13 @@ class Models(Case):
         y = self.runs(data, {"onnx::x/0:1": X}, outputs=("a b{}",))[0]
         self.assertTrue((y == np.maximum(X, 0)).all())
 
+    def test_names_with_an_equals_sign(self):
+        path = self.file("model.onnx", m.model(m.graph([m.node("Relu", ["a=b"], ["c=d"])], [m.value("a=b", X.shape)], [m.value("c=d")])))
+        np.savez(self.path("in.npz"), **{"a=b": X})
+        done = self.opc("run", path, "--inputs", self.path("in.npz"), "--outputs", self.path("out.npz"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        np.testing.assert_array_equal(np.load(self.path("out.npz"))["c=d"], np.maximum(X, 0))
+
     def test_values_that_are_called_as_tensors_of_opc(self):
         """Nodes that become several ops, whose own tensors must not meet the model's names."""
         own = ["x/out", "a/z_0", "a/y_0", "b/output_tensor_0", "constant/out"]
