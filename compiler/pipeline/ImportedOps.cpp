@@ -8,7 +8,7 @@ namespace opc {
 std::vector<ImportedOp> importedOnnxOps() {
   std::vector<ImportedOp> list;
   for (const onnx::Converter *c : onnx::ConverterTable::get().list())
-    list.push_back({c->domain, c->op, c->to, c->note});
+    list.push_back({c->domain, c->op, c->versions, c->to, c->note});
   return list;
 }
 

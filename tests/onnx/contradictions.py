@@ -1,6 +1,7 @@
 # Nodes that contradict themselves or the specification are refused with their place and with what was expected.
 # SPDX-License-Identifier: Apache-2.0
 """Each refusal stands beside the same node without the contradiction, which runs."""
+import json
 import os
 import shutil
 import subprocess
@@ -450,6 +451,24 @@ class Others(Case):
     def test_inputs_that_ops_do_not_have(self):
         for op, most in (("Relu", 1), ("Add", 2), ("Conv", 3)):
             self.refused(INVALID, f"the op has at most {most} input", op, [uniform(1, 2, 3, 3)] * (most + 1))
+
+    def test_operator_sets(self):
+        """The sets are those of ONNX's Changelog.md."""
+        x = uniform(2, 3, 4)
+        ops = (("Gelu", [x], 20, {}), ("HardSwish", [x], 14, {}), ("Mish", [x], 18, {}), ("BitwiseNot", [u8(3)], 18, {}), ("Trilu", [x], 14, {}), ("Einsum", [x], 12, {"equation": "ijk->k"}),
+               ("IsNaN", [x], 9, {}), ("Swish", [x], 24, {}), ("CastLike", [x, u8(1)], 15, {}))
+        for op, inputs, first, attributes in ops:
+            with self.subTest(op):
+                self.runs(op, inputs, opset=first, **attributes)
+                self.refused(INVALID, f"{op}: the op exists from operator set {first} on, and the node is of set {first - 1}", op, inputs, opset=first - 1, **attributes)
+        # ONNX Runtime's optimizer writes these into models of any set.
+        self.runs("LayerNormalization", [x, uniform(4)], opset=11)
+        listed = json.loads(subprocess.run([OPC, "__commands"], capture_output=True, text=True, check=True).stdout)["onnx_ops"]
+        versions = {(o["domain"], o["op"]): o["versions"] for o in listed}
+        for op, published in (("Add", [1, 6, 7, 13, 14]), ("Resize", [10, 11, 13, 18, 19]), ("Gelu", [20]), ("Attention", [23, 24, 25]), ("TopK", [1, 10, 11, 24]), ("Loop", [1, 11, 13, 16, 19, 21, 23, 24, 25])):
+            self.assertEqual(versions["", op], published, op)
+        for key, sets in versions.items():
+            self.assertTrue(sets and sets == sorted(set(sets)) and 1 <= sets[0] and sets[-1] <= 28, key)
 
 
 if __name__ == "__main__":

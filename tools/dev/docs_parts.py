@@ -186,10 +186,11 @@ def records(build):
 
 def onnx_ops(build):
     """The ONNX ops that opc imports."""
-    rows = ["| ONNX op | becomes | refused |", "|---|---|---|"]
+    rows = ["| ONNX op | operator sets | becomes | refused |", "|---|---|---|---|"]
     for op in build.cli["onnx_ops"]:
         name = op["domain"] + "." + op["op"] if op["domain"] else op["op"]
-        rows.append(f"| {name} | {op['becomes']} | {op['refuses']} |")
+        versions = ", ".join(str(v) for v in op["versions"])
+        rows.append(f"| {name} | {versions} | {op['becomes']} | {op['refuses']} |")
     return "\n".join(rows)
 
 

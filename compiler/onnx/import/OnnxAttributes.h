@@ -1,8 +1,9 @@
-// The inputs and attributes that ONNX's ops have.
+// The inputs, versions and attributes that ONNX's ops have.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@ namespace opc::onnx {
 /// Of all versions of an op.
 struct OpForm {
   std::optional<size_t> mostInputs; // none: any number
+  std::vector<int64_t> versions;    // of the operator set, in which it has come and changed
   std::vector<std::string> attributes;
   std::map<std::string, std::vector<std::string>> values; // that an attribute can have, where they are few
 };

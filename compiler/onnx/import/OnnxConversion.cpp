@@ -98,6 +98,14 @@ void Conversion::checkInputs(const std::string &domain) const {
             (*form->mostInputs == 1 ? " input" : " inputs"));
 }
 
+void Conversion::checkVersion(const std::string &domain) const {
+  const OpForm *form = formOf(domain, node.op_type());
+  if (!form || !domain.empty() || form->versions.empty() || version >= form->versions.front()) return;
+  const std::string first = std::to_string(form->versions.front());
+  invalid("the op exists from operator set " + first + " on, and the node is of set " + std::to_string(version),
+          "export the model with opset_version=" + first + " or a later one");
+}
+
 void Conversion::checkAttributes(const std::string &domain) const {
   const OpForm *form = formOf(domain, node.op_type());
   if (!form) return;
@@ -428,7 +436,9 @@ void converted(Conversion &c, const std::function<void(Conversion &)> &convert) 
 void ConverterTable::add(const std::string &op, std::function<void(Conversion &)> convert, const std::string &to,
                          const std::string &note, const std::string &domain) {
   auto whole = [convert = std::move(convert)](Conversion &c) { converted(c, convert); };
-  converters_[{domain, op}] = Converter{domain, op, 1, std::move(whole), to, note};
+  const OpForm *form = formOf(domain, op);
+  converters_[{domain, op}] =
+      Converter{domain, op, form ? form->versions : std::vector<int64_t>{1}, std::move(whole), to, note};
 }
 
 const Converter *ConverterTable::find(const std::string &domain, const std::string &op) const {

@@ -75,7 +75,9 @@ public:
   std::vector<int64_t> ints(const std::string &name, std::vector<int64_t> otherwise) const;
   std::vector<double> floats(const std::string &name) const;
   const Attribute *attr(const std::string &name, Attribute::Kind kind) const;
-  /// Refuse inputs, values of attributes and, after the conversion, attributes that the op does not have.
+  /// Refuse an op before the operator set in which it has come; inputs, values of attributes and, after the
+  /// conversion, attributes that it does not have.
+  void checkVersion(const std::string &domain) const;
   void checkInputs(const std::string &domain) const;
   void checkValues(const std::string &domain) const;
   void checkAttributes(const std::string &domain) const;
@@ -167,10 +169,10 @@ private:
 /// Inputs and outputs of several values.
 Shape broadcastShape(const Conversion &c, const std::vector<Shape> &shapes);
 
-/// A converter of one op. `since`: the versions from which on it differs; `to`: what it becomes, for the table.
+/// A converter of one op, of all its versions.
 struct Converter {
   std::string domain, op;
-  int64_t first; // version of the op that is the oldest it takes
+  std::vector<int64_t> versions; // of the operator set, in which the op has come and changed
   std::function<void(Conversion &)> convert;
   std::string to;   // the ops of opc that it uses
   std::string note; // what of the op it refuses; may be empty

@@ -473,6 +473,7 @@ std::vector<Term> ModelImport::convertOne(const Node &node, const std::vector<Te
   convertWithBounds(c, *converter);
   c.checkAttributes(domain);
   return c.take();
+  c.checkVersion(domain);
 }
 
 void ModelImport::undecide(const Undecided &u, const std::string &op) {

@@ -71,7 +71,11 @@ public:
                           {"doc", k.doc}});
     Json onnx = Json::array();
     for (const ImportedOp &op : importedOnnxOps())
-      onnx.push_back({{"domain", op.domain}, {"op", op.name}, {"becomes", op.becomes}, {"refuses", op.refuses}});
+      onnx.push_back({{"domain", op.domain},
+                      {"op", op.name},
+                      {"versions", op.versions},
+                      {"becomes", op.becomes},
+                      {"refuses", op.refuses}});
     OPC_ASSIGN_OR_RETURN(const Registry registry, invocation.loadRegistry(""));
     Json exports = Json::array();
     for (const ExportedOp &op : exportedOnnxOps(registry))
