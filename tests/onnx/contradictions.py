@@ -452,6 +452,41 @@ class Others(Case):
         for op, most in (("Relu", 1), ("Add", 2), ("Conv", 3)):
             self.refused(INVALID, f"the op has at most {most} input", op, [uniform(1, 2, 3, 3)] * (most + 1))
 
+    def written(self, nodes, opset=17, output="y"):
+        with open(os.path.join(self.dir, "model.onnx"), "wb") as f:
+            f.write(m.model(m.graph(nodes, [m.value("x", (1, 2, 3, 3))], [m.value(output)]), opset=opset))
+        return subprocess.run([OPC, "show", "model.onnx"], cwd=self.dir, capture_output=True, text=True)
+
+    def test_outputs_that_ops_do_not_have(self):
+        """onnx.checker and ONNX Runtime refuse them, read or not; trailing ones without a name are none."""
+        for op, most in (("Relu", 1), ("MaxPool", 2), ("TopK", 2)):
+            inputs = [uniform(1, 2, 3, 3), of([1], np.int64)][: 1 + (op == "TopK")]
+            self.refused(INVALID, f"{op}: output {most} ('o{most}') is too many: the op has at most {most} output", op, inputs, (1,) if op == "TopK" else (), count=most + 1,
+                         **({"kernel_shape": [1, 1]} if op == "MaxPool" else {}))
+        for nodes in ([m.node("Relu", ["x"], ["h", "z"], "N"), m.node("Neg", ["z"], ["y"])], [m.node("Relu", ["x"], ["y", "z"], "N")]):
+            done = self.written(nodes)
+            self.assertEqual((done.returncode, done.stderr.count("error[")), (3, 1), done.stderr)
+            for word in ("OPC0322", 'node 0 "N"', "output 1 ('z') is too many: the op has at most 1 output"):
+                self.assertIn(word, done.stderr)
+        self.assertEqual(self.written([m.node("Relu", ["x"], ["y", "", ""])]).returncode, 0)
+        constant = [m.node("Constant", [], ["c", "z"], "N", value_float=1.0), m.node("Add", ["x", "c"], ["y"])]
+        done = self.written(constant)
+        self.assertEqual((done.returncode, done.stderr.count("error[")), (3, 1), done.stderr)
+        self.assertIn("Constant: output 1 ('z') is too many", done.stderr)
+        scores = m.graph([m.node("MultiHeadAttention", ["x", "x", "x"], ["a", "", "", "s"], "N", ORT, num_heads=2), m.node("Neg", ["s"], ["y"])], [m.value("x", (1, 2, 8))], [m.value("y")])
+        with open(os.path.join(self.dir, "model.onnx"), "wb") as f:  # an output that the op has and opc does not give
+            f.write(m.model(scores, domains=[ORT]))
+        done = subprocess.run([OPC, "show", "model.onnx"], cwd=self.dir, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr.count("error[")), (4, 1), done.stderr)
+        for word in ("OPC0422", 'node 0 "N"', "MultiHeadAttention: output 3 ('s') is read, and opc does not give it"):
+            self.assertIn(word, done.stderr)
+        function = m.field(1, "F") + m.field(4, "a") + m.field(5, "b") + m.field(7, m.node("Neg", ["a"], ["b"])) + m.field(10, "l")
+        with open(os.path.join(self.dir, "model.onnx"), "wb") as f:
+            f.write(m.model(m.graph([m.node("F", ["x"], ["y", "z"], "N", domain="l")], [m.value("x", (2,))], [m.value("y")]), functions=[function], domains=["l"]))
+        done = subprocess.run([OPC, "show", "model.onnx"], cwd=self.dir, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr.count("error[")), (3, 1), done.stderr)
+        self.assertIn("F: output 1 ('z') is too many", done.stderr)
+
     def test_operator_sets(self):
         """The sets are those of ONNX's Changelog.md."""
         x = uniform(2, 3, 4)

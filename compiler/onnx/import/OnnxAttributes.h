@@ -1,4 +1,4 @@
-// The inputs, versions and attributes that ONNX's ops have.
+// The inputs, outputs, versions and attributes that ONNX's ops have.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,8 +13,8 @@ namespace opc::onnx {
 
 /// Of all versions of an op.
 struct OpForm {
-  std::optional<size_t> mostInputs; // none: any number
-  std::vector<int64_t> versions;    // of the operator set, in which it has come and changed
+  std::optional<size_t> mostInputs, mostOutputs; // none: any number
+  std::vector<int64_t> versions;                 // of the operator set, in which it has come and changed
   std::vector<std::string> attributes;
   std::map<std::string, std::vector<std::string>> values; // that an attribute can have, where they are few
 };

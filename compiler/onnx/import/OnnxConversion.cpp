@@ -98,6 +98,13 @@ void Conversion::checkInputs(const std::string &domain) const {
             (*form->mostInputs == 1 ? " input" : " inputs"));
 }
 
+void Conversion::checkOutputs(const std::string &domain) const {
+  const OpForm *form = formOf(domain, node.op_type());
+  if (!form || !form->mostOutputs) return;
+  for (int k = static_cast<int>(*form->mostOutputs); k < node.output_size(); ++k)
+    if (wants(k)) invalid(tooManyOutputs(node, k, *form->mostOutputs));
+}
+
 void Conversion::checkVersion(const std::string &domain) const {
   const OpForm *form = formOf(domain, node.op_type());
   if (!form || !domain.empty() || form->versions.empty() || version >= form->versions.front()) return;
@@ -375,6 +382,11 @@ DataType Conversion::elementTypeOf(int64_t number) const {
   for (DataType known : dataTypes<types::All>())
     if (elementType(known).onnx == number && number != 0) return known;
   unsupported("ONNX's element type " + std::to_string(number) + " is none of opc's");
+}
+
+std::string tooManyOutputs(const Node &node, int output, size_t most) {
+  return "output " + std::to_string(output) + " ('" + shown(node.output(output)) + "') is too many: the op has " +
+         (most == 0 ? "none" : "at most " + std::to_string(most) + (most == 1 ? " output" : " outputs"));
 }
 
 Shape broadcastShape(const Conversion &c, const std::vector<Shape> &shapes) {

@@ -75,10 +75,11 @@ public:
   std::vector<int64_t> ints(const std::string &name, std::vector<int64_t> otherwise) const;
   std::vector<double> floats(const std::string &name) const;
   const Attribute *attr(const std::string &name, Attribute::Kind kind) const;
-  /// Refuse an op before the operator set in which it has come; inputs, values of attributes and, after the
+  /// Refuse an op before the operator set in which it has come; inputs, outputs, values of attributes and, after the
   /// conversion, attributes that it does not have.
   void checkVersion(const std::string &domain) const;
   void checkInputs(const std::string &domain) const;
+  void checkOutputs(const std::string &domain) const;
   void checkValues(const std::string &domain) const;
   void checkAttributes(const std::string &domain) const;
   /// Refuses input `input` of another type than these.
@@ -165,6 +166,9 @@ private:
   GraphInliner *inliner_;
   std::vector<Term> results_;
 };
+
+/// What is wrong with a node that has such an output, of an op with `most`.
+std::string tooManyOutputs(const Node &node, int output, size_t most);
 
 /// Inputs and outputs of several values.
 Shape broadcastShape(const Conversion &c, const std::vector<Shape> &shapes);

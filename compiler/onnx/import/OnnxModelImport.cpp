@@ -54,6 +54,10 @@ struct FunctionKey {
   }
 };
 
+std::string labelOf(const Node &node, int index, const std::string &prefix) {
+  return "node " + std::to_string(index) + (node.name().empty() ? "" : " \"" + shown(prefix + node.name()) + "\"");
+}
+
 /// One more while it lives.
 class Counted {
 public:
@@ -123,6 +127,7 @@ private:
   void tooMany();
   void convert(const Node &node, int index, Scope *scope, const Level &level);
   std::string enter(const Node &node, int index, const Level &level);
+  bool sayUnmade(const std::string &name);
   void define(const std::string &name, const Term &value, Scope *scope, const Level &level);
   std::vector<Term> convertOne(const Node &node, const std::vector<Term> &inputs, const Attributes &attributes,
                                Scope *scope, const Level &level);
@@ -211,11 +216,6 @@ bool ModelImport::readHead() {
               std::to_string(kNewestOpset) + ")");
     return false;
   }
-  for (const auto *list : {&model_->graph().value_info(), &model_->graph().output()})
-    for (const Value &v : *list)
-      if (v.type().has_tensor_type() || v.type().has_sequence_type()) declared_[v.name()] = &v.type();
-  for (const Function &f : model_->functions()) functions_[{domainOf(f.domain()), f.name(), f.overload()}] = &f;
-  return true;
   for (const Value &v : model_->graph().output())
     if (isOfMaps(v.type())) {
       error(
@@ -223,6 +223,11 @@ bool ModelImport::readHead() {
           "leave out the node that makes it, ZipMap as a rule: skl2onnx writes tensors with options={'zipmap': False}");
       return false;
     }
+  for (const auto *list : {&model_->graph().value_info(), &model_->graph().output()})
+    for (const Value &v : *list)
+      if (v.type().has_tensor_type() || v.type().has_sequence_type()) declared_[v.name()] = &v.type();
+  for (const Function &f : model_->functions()) functions_[{domainOf(f.domain()), f.name(), f.overload()}] = &f;
+  return true;
 }
 
 /// Null where there is no such input.
@@ -468,12 +473,13 @@ std::vector<Term> ModelImport::convertOne(const Node &node, const std::vector<Te
     if (!isParameter(node, k)) read[k] = draft_.untrained(read[k]);
   // Converters of ONNX Runtime's domain build on those of the standard one.
   Conversion c(draft_, node, domain.empty() ? version : level.opsets->at(""), std::move(read), attributes, this);
+  c.checkVersion(domain);
   c.checkInputs(domain);
+  c.checkOutputs(domain);
   c.checkValues(domain);
   convertWithBounds(c, *converter);
   c.checkAttributes(domain);
   return c.take();
-  c.checkVersion(domain);
 }
 
 void ModelImport::undecide(const Undecided &u, const std::string &op) {
@@ -561,10 +567,22 @@ void ModelImport::checkDeclared(const std::string &name, const Operand &value) {
   --errors_;
 }
 
+/// Says which node of the model's graph does not give this output of its, which is read. False where nothing has to be
+/// said: it is another's fault.
+bool ModelImport::sayUnmade(const std::string &name) {
+  if (errors_ || !unknown_.empty() || !undecided_.empty()) return false;
+  const auto maker = makerOf(model_->graph().node(), name);
+  if (!maker) return false;
+  const Node &node = model_->graph().node(maker->first);
+  error(request_.name + ": " + labelOf(node, maker->first, ""), "OPC0422",
+        node.op_type() + ": output " + std::to_string(maker->second) + " ('" + shown(name) +
+            "') is read, and opc does not give it with these inputs, attributes and operator set");
+  return true;
+}
+
 /// The ops that follow are of this node. The place of the one around it.
 std::string ModelImport::enter(const Node &node, int index, const Level &level) {
-  const std::string label =
-      "node " + std::to_string(index) + (node.name().empty() ? "" : " \"" + shown(level.prefix + node.name()) + "\"");
+  const std::string label = labelOf(node, index, level.prefix);
   std::string outer = place_;
   place_ = level.depth == 0 ? request_.name + ": " + label : graphsInOps_ ? outer + ": " + label : outer;
   std::string name = node.name();
@@ -583,7 +601,7 @@ void ModelImport::define(const std::string &name, const Term &value, Scope *scop
 
 void ModelImport::convert(const Node &node, int index, Scope *scope, const Level &level) {
   const std::string outer = enter(node, index, level);
-  std::vector<Term> results(static_cast<size_t>(node.output_size()));
+  std::vector<Term> results;
   try {
     std::vector<Term> inputs;
     bool isKnown = true;
@@ -595,6 +613,7 @@ void ModelImport::convert(const Node &node, int index, Scope *scope, const Level
     }
     for (const std::string &read : node.input()) {
       const Term *value = read.empty() ? nullptr : scope->find(read);
+      if (value && !*value && level.depth == 0) (void)sayUnmade(read);
       inputs.push_back(value ? *value : nullptr);
       isKnown &= read.empty() || *value || level.depth > 0;
     }
@@ -614,7 +633,11 @@ void ModelImport::convert(const Node &node, int index, Scope *scope, const Level
       if (!attributes.emplace(a.name(), value).second)
         throw Refusal{"OPC0322", "attribute '" + shown(a.name()) + "' is given twice", ""};
     }
-    if (isKnown) results = convertOne(node, inputs, attributes, scope, level); // else what went wrong is said
+    if (isKnown) { // else what went wrong is said
+      results = convertOne(node, inputs, attributes, scope, level);
+      for (int k = static_cast<int>(results.size()); k < node.output_size(); ++k)
+        if (!node.output(k).empty()) throw Refusal{"OPC0322", tooManyOutputs(node, k, results.size()), ""};
+    }
   } catch (const Undecided &u) {
     try {
       undecide(u, node.op_type());
@@ -707,6 +730,7 @@ bool ModelImport::finish(const Scope &scope) {
   NamedTerms &outputs = outputs_;
   for (const Value &v : model_->graph().output()) {
     const Term *value = scope.find(v.name());
+    if (value && !*value && sayUnmade(v.name())) continue;
     if (!value || !*value) {
       error("", "OPC0321", "output '" + shown(v.name()) + "' is made by nothing",
             "an output is a node's output, an input or an initializer");

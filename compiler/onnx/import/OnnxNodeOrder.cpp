@@ -34,6 +34,13 @@ std::set<std::string> readsOf(const Node &node) {
   return names;
 }
 
+std::optional<std::pair<int, int>> makerOf(const Nodes &nodes, const std::string &name) {
+  for (int k = 0; k < nodes.size(); ++k)
+    for (int output = 0; output < nodes[k].output_size(); ++output)
+      if (nodes[k].output(output) == name) return std::make_pair(k, output);
+  return std::nullopt;
+}
+
 std::vector<int> orderOf(const Nodes &nodes, std::vector<int> *cycle) {
   std::unordered_map<std::string, int> makers;
   for (int k = 0; k < nodes.size(); ++k)

@@ -4,8 +4,10 @@
 
 #include "onnx.pb.h"
 
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace opc::onnx {
@@ -14,6 +16,9 @@ using Nodes = google::protobuf::RepeatedPtrField<Node>;
 
 /// The names that a node reads: its inputs, and what graphs in its attributes take from around them.
 std::set<std::string> readsOf(const Node &node);
+
+/// The node that has an output of this name, and which one it is.
+std::optional<std::pair<int, int>> makerOf(const Nodes &nodes, const std::string &name);
 
 /// Indices in the order of the file, but behind those that make what they read. On a cycle `cycle` gets its nodes.
 std::vector<int> orderOf(const Nodes &nodes, std::vector<int> *cycle);
