@@ -138,6 +138,67 @@ class Plans(Case):
         self.each(nodes, feeds, lambda f: {"y": x[:, :int(f["end"][0])], "sum": x[:, :int(f["end"][0])].sum(dtype=F32), "z": x[:int(f["end"][0])]}, ["y", "sum", "z"],
                   {"x": x, "zero": i64(0), "one": i64(1)})
 
+    def test_ranges(self):
+        """To a limit that Min or Max holds: any start and step, negative ones and fractions, and a start of the run."""
+        nodes = [m.node("Min", ["k", "ten"], ["n"]), m.node("Range", ["zero", "n", "one"], ["a"]), m.node("Range", ["two", "n", "three"], ["b"]),
+                 m.node("Max", ["k", "low"], ["down"]), m.node("Range", ["two", "down", "back"], ["c"]), m.node("Add", ["s", "n"], ["e"]), m.node("Range", ["s", "e", "one"], ["d"]),
+                 m.node("Cast", ["n"], ["real"], to=1), m.node("Range", ["half", "real", "part"], ["f"]), m.node("Cast", ["n"], ["narrow"], to=6), m.node("Range", ["zero32", "narrow", "two32"], ["g"]),
+                 m.node("Max", ["n", "zero"], ["begin"]), m.node("Range", ["begin", "twelve", "three"], ["i"]),
+                 m.node("Mul", ["a", "a"], ["squares"]), m.node("ReduceSum", ["squares"], ["sum"], keepdims=0), m.node("Shape", ["b"], ["size"]), m.node("Gather", ["t", "a"], ["rows"])]
+        t = np.random.default_rng(9).uniform(-1, 1, (10, 3)).astype(F32)
+
+        def expected(f):
+            k, s = int(f["k"]), int(f["s"])
+            n = min(k, 10)
+            a, b = np.arange(0, n), np.arange(2, n, 3)
+            return {"a": a, "b": b, "c": np.arange(2, max(k, -7), -2), "d": np.arange(s, s + n), "f": np.arange(0.5, n, 0.75, F32), "g": np.arange(0, n, 2, np.int32),
+                    "i": np.arange(max(n, 0), 12, 3), "sum": (a * a).sum(), "size": i64(len(b)), "rows": t[a]}
+
+        feeds = [{"k": np.array(k), "s": np.array(s)} for k, s in ((4, 3), (0, -2), (25, 7), (-3, 0), (10, 1), (-99, 5))]
+        constants = {"zero": np.array(0), "one": np.array(1), "two": np.array(2), "three": np.array(3), "ten": np.array(10), "twelve": np.array(12), "low": np.array(-7), "back": np.array(-2),
+                     "half": np.array(0.5, F32), "part": np.array(0.75, F32), "zero32": np.array(0, np.int32), "two32": np.array(2, np.int32), "t": t}
+        self.each(nodes, feeds, expected, ["a", "b", "c", "d", "f", "g", "i", "sum", "size", "rows"], constants)
+
+    def test_ranges_over_what_is_found(self):
+        """A size of what the run finds is a limit, too; a range that is as long as a tensor goes with it."""
+        nodes = [m.node("NonZero", ["x"], ["at"]), m.node("Shape", ["at"], ["shape"]), m.node("Gather", ["shape", "last"], ["n"]), m.node("Range", ["zero", "n", "one"], ["a"]),
+                 m.node("Squeeze", ["at", "axis"], ["places"]), m.node("Add", ["places", "a"], ["both"]), m.node("Size", ["at"], ["size"]), m.node("Sub", ["size", "one"], ["less"]),
+                 m.node("Range", ["one", "less", "two"], ["b"]), m.node("Cast", ["x"], ["ones"], to=9), m.node("Cast", ["ones"], ["whole"], to=7),
+                 m.node("ReduceSum", ["whole"], ["total"], keepdims=0), m.node("Range", ["zero", "total", "two"], ["c"]), m.node("Concat", ["a", "b"], ["joined"], axis=0)]
+
+        def expected(f):
+            at = np.flatnonzero(f["x"])
+            a, b = np.arange(len(at)), np.arange(1, len(at) - 1, 2)
+            return {"a": a, "both": at + a, "b": b, "c": np.arange(0, len(at), 2), "joined": np.concatenate([a, b])}
+
+        self.each(nodes, self.planes(13), expected, ["a", "both", "b", "c", "joined"],
+                  {"last": np.array(-1), "zero": np.array(0), "one": np.array(1), "two": np.array(2), "axis": i64(0)})
+
+    def test_turns_over_what_is_found(self):
+        """A loop of as many turns as a run finds elements, and one of Clip of a number."""
+        body = m.graph([m.node("Identity", ["go"], ["on"]), m.node("Mul", ["i", "i"], ["row"])], [m.value("i", (), 7), m.value("go", (), 9)], [m.value("on", (), 9), m.value("row", (), 7)])
+        nodes = [m.node("NonZero", ["x"], ["at"]), m.node("Size", ["at"], ["n"]), m.node("Loop", ["n", ""], ["rows"], body=body), m.node("ReduceSum", ["rows"], ["sum"], keepdims=0),
+                 m.node("Clip", ["k", "", "most"], ["m"]), m.node("Loop", ["m", ""], ["other"], body=body)]
+        feeds = [{**f, "k": np.array(k)} for f, k in zip(self.planes(11), (2, 0, 99, -1))]
+        self.each(nodes, feeds, lambda f: {"rows": np.arange(np.count_nonzero(f["x"])) ** 2, "sum": (np.arange(np.count_nonzero(f["x"])) ** 2).sum(), "other": np.arange(min(f["k"], 4)) ** 2},
+                  ["rows", "sum", "other"], {"most": np.array(4)})
+
+    def test_ranges_without_a_limit(self):
+        """What would limit it is said; `opc run` takes the value that it is given."""
+        constants = {"zero": np.array(0), "one": np.array(1), "nan": np.array(np.nan, F32), "none": np.array(0), "real": np.array(1, F32)}
+        for inputs, code, words in ((("zero", "k", "one"), 4, "input 1 ('k'), which nothing limits as Min of it and a number would"), (("k", "zero", "one"), 4, "input 0 ('k'), which nothing limits as Max"),
+                                    (("zero", "one", "k"), 4, "input 2 ('k') must be known"), (("zero", "k", "none"), 3, "a step of 0"), (("nan", "r", "real"), 3, "a range whose input 0 ('nan') is nan"),
+                                    (("zero", "two", "one"), 3, "input 1 ('two') is i64[2], and must be one number")):
+            self.model([m.node("Range", inputs, ["y"], "R")], {"k": np.array(3), "r": np.array(3, F32), "two": i64(1, 2)}, ["y"], constants)
+            said = self.opc("compile", "model.onnx", "-o", "model.plan", code=code).stderr
+            self.assertIn(words, said)
+            self.assertEqual(said.count("error["), 1, said)
+            self.assertIn('node 0 "R"', said)
+        self.model([m.node("Range", ["zero", "k", "one"], ["y"])], {"k": np.array(3)}, ["y"], constants)
+        np.testing.assert_array_equal(self.run_model({"k": np.array(5)})["y"], np.arange(5))
+        self.model([m.node("Min", ["k", "most"], ["n"]), m.node("Range", ["zero", "n", "one"], ["y"])], {"k": np.array(3)}, ["y"], constants | {"most": np.array(1 << 40)})
+        self.assertIn("a range of up to 1099511627776", self.opc("compile", "model.onnx", "-o", "model.plan", code=4).stderr)
+
     def test_compress(self):
         data = np.arange(24, dtype=F32).reshape(4, 6)
         feeds = [{"c": np.array(c, bool)} for c in ([0, 1, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1])]

@@ -395,7 +395,7 @@ class Numbers(Case):
                 with self.subTest(op=op, shape=wrong.shape):
                     self.refused(INVALID, "and must be one number", op, changed(inputs, at, wrong),
                                  tuple(range(len(inputs)))[1:] if op not in ("Range", "HannWindow") else tuple(range(len(inputs))), **more)
-        self.refused(INVALID, "a range from 0.000000 to nan", "Range", [of(0.0), of(np.nan), of(1.0)], (0, 1, 2))
+        self.refused(INVALID, "a range whose input 1 ('i1') is nan", "Range", [of(0.0), of(np.nan), of(1.0)], (0, 1, 2))
         boxes, scores = of([[[0, 0, 1, 1], [0, 0, 1, 1]]]), of([[[0.5, 0.25]]])
         most = of([2], np.int64)
         self.runs("NonMaxSuppression", [boxes, scores, most, of([0.5])], (0, 1, 2, 3))

@@ -1,6 +1,7 @@
 // ONNX's ops that make tensors of nothing but sizes.
 // SPDX-License-Identifier: Apache-2.0
 #include "OnnxConverters.h"
+#include "OnnxLimits.h"
 #include "OnnxTensorData.h"
 
 #include <cmath>
@@ -36,26 +37,84 @@ void convertConstantOfShape(Conversion &c) {
   c.out(c.op("constant", {}, filled(value, c, shape)));
 }
 
-void convertRange(Conversion &c) {
-  const Term start = c.in(0);
-  const double from = c.knownFloat(0), to = c.knownFloat(1), by = c.knownFloat(2);
-  if (by == 0) c.invalid("a step of 0");
-  if (!std::isfinite(from) || !std::isfinite(to) || !std::isfinite(by))
-    c.invalid("a range from " + std::to_string(from) + " to " + std::to_string(to) + " by " + std::to_string(by));
-  const double length = std::max(0.0, std::ceil((to - from) / by));
-  if (!(length <= static_cast<double>(kMostMade))) c.invalid("a range of " + std::to_string(length) + " elements");
-  const auto count = static_cast<int64_t>(length);
-  if (start->type() == kInt64) {
-    const int64_t first = c.knownInt(0), step = c.knownInt(2);
+/// `count` numbers, of whole ones in i64.
+Term rangeFrom(const Conversion &c, DataType type, const Term &start, const Term &step, int64_t count) {
+  const Shape shape({count});
+  if (type == kInt64) {
+    const int64_t first = start ? c.knownInts(start, "its start")[0] : 0, by = c.knownInts(step, "its step")[0];
     std::vector<int64_t> list(static_cast<size_t>(count));
     for (int64_t k = 0; k < count; ++k)
       list[static_cast<size_t>(k)] =
-          static_cast<int64_t>(static_cast<uint64_t>(first) + static_cast<uint64_t>(k) * static_cast<uint64_t>(step));
-    return c.out(c.constant(list, Shape({count})));
+          static_cast<int64_t>(static_cast<uint64_t>(first) + static_cast<uint64_t>(k) * static_cast<uint64_t>(by));
+    return c.constant(list, shape);
   }
+  const double first = start ? c.knownFloats(start, "its start")[0] : 0, by = c.knownFloats(step, "its step")[0];
   std::vector<double> list(static_cast<size_t>(count));
-  for (int64_t k = 0; k < count; ++k) list[static_cast<size_t>(k)] = from + static_cast<double>(k) * by;
-  c.out(c.constant(start->type(), Shape({count}), list));
+  for (int64_t k = 0; k < count; ++k) list[static_cast<size_t>(k)] = first + static_cast<double>(k) * by;
+  return c.constant(type, shape, list);
+}
+
+/// How many steps of `by` lead from `from` to `to`, as i64[1].
+Term stepsOfRun(Conversion &c, const Term &from, const Term &to, double by) {
+  const Term distance = by > 0 ? c.op("broadcast_sub", {c.op("broadcast_maximum", {to, from}), from})
+                               : c.op("broadcast_sub", {from, c.op("broadcast_minimum", {to, from})});
+  const DataType type = from->type();
+  const Term size = c.constant(type, Shape({1}), {std::abs(by)});
+  if (from->isFloating()) return c.cast(c.op("ceil", {c.op("broadcast_div", {distance, size})}), kInt64);
+  if (std::abs(by) == 1) return distance;
+  const Term rest = c.constant(type, Shape({1}), {std::abs(by) - 1});
+  return c.op("broadcast_div", {c.op("broadcast_add", {distance, rest}), size});
+}
+
+/// The first `count` of them, as no constant: nobody may take the others for known.
+void giveSome(Conversion &c, const Term &whole, const Term &count) {
+  c.out(c.cut(c.op("bounded", {whole, count}, {{"axis", int64_t{0}}}), 0, count));
+}
+
+/// Of which only the run knows how many numbers it has: those of the longest range that there can be, and a count.
+void rangeOfRun(Conversion &c, double by) {
+  const Term start = c.in(0), end = c.in(1);
+  const bool isPlain = by == 1 && start->value && c.knownFloat(0) == 0 && start->type() == kInt64;
+  if (const Term count = isPlain ? countBehind(&c.draft, end) : nullptr) // with it goes what else is as long
+    return giveSome(c, rangeFrom(c, kInt64, start, c.in(2), *c.draft.roomOf(count)), count);
+  const auto distance = by > 0 ? mostBetween(&c.draft, end, start) : mostBetween(&c.draft, start, end);
+  if (!distance) {
+    const bool isEnd =
+        !end->value && !std::isfinite(by > 0 ? intervalOf(&c.draft, end).most : -intervalOf(&c.draft, end).least);
+    const std::string op = (by > 0) == isEnd ? "Min" : "Max";
+    throw Undecided{isEnd ? end : start,
+                    c.inputText(isEnd ? 1 : 0) + ", which nothing limits as " + op + " of it and a number would,"};
+  }
+  const double length = std::max(0.0, std::ceil(*distance / std::abs(by)));
+  if (!(length <= static_cast<double>(kMostMade)))
+    c.unsupported("a range of up to " + std::to_string(length) + " elements");
+  const auto most = static_cast<int64_t>(length);
+  const DataType type = start->type(), exact = start->isFloating() ? kDouble : kInt64;
+  if (most == 0) return c.out(c.constant(type, Shape({0}), {}));
+  if (exact == kInt64 && std::abs(by) > static_cast<double>(INT32_MAX))
+    c.unsupported("a step of " + std::to_string(by) + " to a limit that only the run knows");
+  const Term from = c.reshape(c.cast(start, exact), {1}), to = c.reshape(c.cast(end, exact), {1});
+  const Term whole = start->value ? rangeFrom(c, exact, start, c.in(2), most)
+                                  : c.op("broadcast_add", {rangeFrom(c, exact, nullptr, c.in(2), most), from});
+  const Term longest = c.constant({most}, Shape({1}));
+  const Term count = c.op("broadcast_minimum", {stepsOfRun(c, from, to, by), longest});
+  giveSome(c, c.cast(whole, type), count);
+}
+
+void convertRange(Conversion &c) {
+  const double by = c.knownFloat(2);
+  bool isOpen = false;
+  for (const size_t k : {0, 1}) {
+    const bool isKnown = c.in(k)->value || c.in(k)->shape().elem_cnt() != 1; // or refused
+    const double number = isKnown ? c.knownFloat(k) : 0;
+    if (!std::isfinite(number)) c.invalid("a range whose " + c.inputText(k) + " is " + std::to_string(number));
+    isOpen |= !isKnown;
+  }
+  if (by == 0 || !std::isfinite(by)) c.invalid("a step of " + std::to_string(by));
+  if (isOpen) return rangeOfRun(c, by);
+  const double length = std::max(0.0, std::ceil((c.knownFloat(1) - c.knownFloat(0)) / by));
+  if (!(length <= static_cast<double>(kMostMade))) c.invalid("a range of " + std::to_string(length) + " elements");
+  c.out(rangeFrom(c, c.in(0)->type(), c.in(0), c.in(2), static_cast<int64_t>(length)));
 }
 
 void convertEyeLike(Conversion &c) {
@@ -124,7 +183,8 @@ void convertMelWeights(Conversion &c) {
 void addConstants(ConverterTable *t) {
   t->add("Constant", [](Conversion &c) { c.invalid("it has no value"); }, "a constant or a variable", "strings");
   t->add("ConstantOfShape", convertConstantOfShape, "constant", "a shape of the run");
-  t->add("Range", convertRange, "a constant", "bounds of the run");
+  t->add("Range", convertRange, "a constant; bounded by a limit of the run",
+         "steps of the run, and limits that nothing bounds as Min or a size does");
   t->add("EyeLike", convertEyeLike, "a constant");
   window(t, "HannWindow", 0.5, 0.5, 0);
   window(t, "HammingWindow", 25.0 / 46, 21.0 / 46, 0);

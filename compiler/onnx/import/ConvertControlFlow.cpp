@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ControlOp.h"
 #include "OnnxConverters.h"
+#include "OnnxLimits.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -246,8 +247,8 @@ std::optional<std::vector<Term>> loopNodeInOp(Conversion &c, const Graph &graph,
   if (loop.condition->value) c.draft.rely(loop.condition);
   loop.isExact = loop.turns->value && loop.condition->value && loop.condition->value->bytes[0];
   if (c.has(0) && loop.turns->value) loop.length = std::max<int64_t>(c.knownInts(0).at(0), 0);
-  if (const auto most = c.has(0) ? c.draft.limitOf(c.in(0)) : std::nullopt; most && !loop.length)
-    loop.length = std::max<int64_t>(*most, 0);
+  if (const double most = intervalOf(&c.draft, loop.turns).most; most < kMostTurnsInOp && !loop.length)
+    loop.length = std::max<int64_t>(static_cast<int64_t>(most), 0);
   return loopInOp(c, graph, loop, fault);
 }
 

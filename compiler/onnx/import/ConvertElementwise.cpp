@@ -52,20 +52,6 @@ void variadic(ConverterTable *t, const std::string &op, const std::string &to, b
       to);
 }
 
-/// Of one number of the run the smallest known one is the most that it can be: how many turns a loop makes.
-void convertMin(Conversion &c) {
-  Term x = c.in(0);
-  std::optional<int64_t> most;
-  for (size_t k = 0; k < c.inputCount(); ++k) {
-    const Term y = c.in(k);
-    if (k) x = c.op("broadcast_minimum", {x, y});
-    if (y->isFixed && y->value && y->type() == kInt64 && y->shape().elem_cnt() == 1)
-      most = std::min(most.value_or(INT64_MAX), c.knownInts(y, "a number").at(0));
-  }
-  c.out(x);
-  if (most && !x->value && x->shape().elem_cnt() == 1) c.draft.limit(x, *most);
-}
-
 /// A number for all elements that is never another one.
 std::optional<double> fixedNumber(Conversion &c, const Term &y) {
   if (!y->isFixed || !y->value || y->shape().elem_cnt() != 1) return std::nullopt;
@@ -256,7 +242,7 @@ void addElementwise(ConverterTable *t) {
                                                                     {"LessOrEqual", "broadcast_less_equal"}})
     binary(t, op, to);
   variadic(t, "Max", "broadcast_maximum");
-  t->add("Min", convertMin, "broadcast_minimum");
+  variadic(t, "Min", "broadcast_minimum");
   variadic(t, "Sum", "broadcast_add");
   variadic(t, "Mean", "broadcast_add", true);
   t->add("Pow", convertPow, "broadcast_pow; square, broadcast_mul for the numbers 2 and 3");

@@ -148,11 +148,16 @@ public:
     return at == narrow_.end() ? value.type() : at->second;
   }
 
-  /// Remembers that one whole number of the run is at most `most`.
-  void limit(const Term &number, int64_t most) { limits_[number.get()] = most; }
-  std::optional<int64_t> limitOf(const Term &number) const {
-    const auto at = limits_.find(number.get());
-    return at == limits_.end() ? std::nullopt : std::optional<int64_t>(at->second);
+  /// The op that computes a value of the run; nothing for what no op does.
+  struct MadeBy {
+    const std::string &type;
+    const std::map<std::string, AttrValue> &attrs;
+    const std::vector<Term> &inputs;
+  };
+  std::optional<MadeBy> madeBy(const Term &term) const {
+    const DraftOp *op = term->op < 0 ? nullptr : &ops_[static_cast<size_t>(term->op)];
+    if (!op || op->kind != OpKind::kUser || term->output > 0) return std::nullopt;
+    return MadeBy{op->conf.type, op->conf.attrs, op->inputs};
   }
 
   /// Remembers that an initializer is a constant: whoever reads it makes it part of ops.
@@ -162,7 +167,15 @@ public:
   /// Notes those on which its value depends: it decides how the node computes, and another one would come too late.
   void rely(const Term &term);
 
-  void bind(const Bounded &bounded) { bounds_[bounded.value.get()] = bounded; }
+  void bind(const Bounded &bounded) {
+    bounds_[bounded.value.get()] = bounded;
+    rooms_[bounded.count.get()] = {bounded.count, bounded.value->dim(bounded.axis)};
+  }
+  /// The most that a count of a bounded value can be.
+  std::optional<int64_t> roomOf(const Term &count) const {
+    const auto at = rooms_.find(count.get());
+    return at == rooms_.end() ? std::nullopt : std::optional<int64_t>(at->second.second);
+  }
   /// Null when the value has a size that is known.
   const Bounded *bounded(const Term &value) const {
     const auto at = bounds_.find(value.get());
@@ -222,7 +235,7 @@ private:
   size_t made_ = 0;
   std::unordered_map<const Operand *, Quantized> quantized_;
   std::unordered_map<const Operand *, Bounded> bounds_;
-  std::unordered_map<const Operand *, int64_t> limits_;
+  std::unordered_map<const Operand *, std::pair<Term, int64_t>> rooms_; // by the count
   std::map<const Operand *, DataType> narrow_;
   bool readsBounds_ = false;
   std::vector<DraftOp> ops_;
