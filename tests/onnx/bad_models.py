@@ -116,6 +116,7 @@ class BadModels(onnx_import.Case):
                            ("one initializer", m.model(m.graph([relu], X, Y, [m.tensor("w", np.zeros(1, F32))] * n))),
                            ("value_infos", m.model(body + b"".join(m.field(13, v) for v in extra))), ("functions", m.model(body, functions=functions, domains=["l"])),
                            ("inputs that are read", m.model(m.graph([relu, *reads], X + [m.value(f"a{k}", ("d",)) for k in range(n)], Y))),
+                           ("unknown ops", m.model(m.graph([relu, *(m.node(f"U{k}", ["x"], [f"u{k}"]) for k in range(n))], X, Y))),
                            ("nodes of one name", m.model(m.graph([m.node("Relu", ["x"], ["y"], "n")] * n, X, Y)))):
             for command in (("show",), ("show", "--dim", "none=2")):
                 with self.subTest(what, command=command):

@@ -12,11 +12,16 @@ void UnknownOps::note(const std::string &domain, const std::string &op, int64_t 
 }
 
 std::string UnknownOps::message() const {
+  constexpr size_t kMostShown = 100;
   std::string list;
-  for (const auto &[key, op] : ops_)
+  size_t found = 0;
+  for (const auto &[key, op] : ops_) {
+    if (++found > kMostShown) break;
     list += (list.empty() ? "" : "; ") + (key.first.empty() ? "" : shown(key.first) + ".") + shown(key.second) +
             " (version " + std::to_string(op.version) + "): " + std::to_string(op.nodes) +
             (op.nodes == 1 ? " node, " : " nodes, first ") + op.first;
+  }
+  if (ops_.size() > kMostShown) list += " and " + std::to_string(ops_.size() - kMostShown) + " more";
   return "the model has " + std::to_string(ops_.size()) + (ops_.size() == 1 ? " op" : " ops") +
          " that opc does not import: " + list;
 }
