@@ -53,6 +53,7 @@ EXPECTED = {
     "pad": "0 -> 0; B -> 1; 1 -> P; P -> P", "constant_pad1d": "0 -> 0; 1 -> 1; B -> 2", "reflection_pad2d": "0 -> 0; 1 -> 1; P -> P",
     "unfold": "0 -> 0; 1 -> 1; P -> P", "fold": "0 -> 0; 1 -> 1; P -> P", "flip": "0 -> 0; 1 -> 1; P -> P", "roll": "P -> P",
     "upsample_nearest_2d": "0 -> 0; 1 -> 1; P -> P", "grid_sample": "0 0 -> 0; 1 B -> 1; B 1 -> 2; B 2 -> 3; P B -> P",
+    "roi_align": "B 0 0 -> 0; 1 B B -> 1; P B B -> P", "roi_align_grad": "0 B 0 0 -> P; 1 1 B B -> 1; P B B B -> P",
     "grid_sample_grad": "0 0 0 -> 0 0; 1 1 B -> 1 P; 2 B 1 -> P 1; 3 B 2 -> P 2; P B B -> P P",
     "concat": "0 0 -> 0; 1 1 -> 1; P P -> P", "stack": "0 0 -> 1; 0 0 -> 0; P P -> P", "transpose": "1 -> 0; 0 -> 1; P -> P",
     "expand": "B -> 0; 1 -> 1; P -> P", "broadcast_like": "0 0 -> 0; B 1 -> 1; P B -> P; P P -> P; B P -> B",

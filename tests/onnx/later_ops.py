@@ -290,6 +290,22 @@ class Regions(Case):
                     np.testing.assert_allclose(made, want, rtol=1e-4, atol=1e-5)
                     self.close(self.ran(*node, constants=(1, 2), **form)["o0"], want, 1e-4)
 
+    def test_regions_far_larger_than_images(self):
+        x = uniform(2, 3, 7, 6)
+        for mode in ("avg", "max"):
+            form = dict(mode=mode, output_height=2, opset=17)
+            made = self.judged("RoiAlign", [x, self.ROIS * 20, self.IMAGES], **form)["o0"]
+            self.close(made, roi_align(x, self.ROIS * 20, self.IMAGES, 0, mode, 2, 1, True, 1), 1e-5)
+        # A side of 2^38: the samples between are too many to be gone through.
+        vast = np.array([[0, 0, 2.0**38, 4], [-(2.0**38), 0, 2.0**38, 4]], F32)
+        self.close(self.ran("RoiAlign", [x, vast, i64(0, 1)], opset=17)["o0"], np.zeros((2, 3, 1, 1)), 1e-6)
+
+    def test_regions_copy_no_images(self):
+        x, count = uniform(1, 64, 128, 128), 200  # 4 MiB, copied 800 MiB
+        self.ran("RoiAlign", [x, np.tile(self.ROIS, (40, 1)), np.zeros(count, I64)], opset=17, output_height=2)
+        if not os.environ.get("OPC_SANITIZE"):
+            self.assertLess(self.peak, 300 << 20)
+
     def test_cells(self):
         x = uniform(2, 3, 7, 6)
         rois = np.concatenate([self.IMAGES[:, None].astype(F32), self.ROIS], 1)
@@ -324,7 +340,8 @@ class Regions(Case):
             self.refused(INVALID, f"'spatial_scale' is {scale:f}", "RoiAlign", node, spatial_scale=scale)
             self.refused(INVALID, f"'spatial_scale' is {scale:f}", "MaxRoiPool", [x, rois], pooled_shape=[2, 2], spatial_scale=scale)
         self.refused(INVALID, "'mode' is 'sum'", "RoiAlign", node, mode="sum")
-        self.refused(UNSUPPORTED, "at most 14 samples", "RoiAlign", [x, self.ROIS * 20, self.IMAGES], constants=(1, 2), output_width=1)
+        self.refused((5, "OPC0601"), "batch_indices[2] = 2 is outside [0, 2), the range of the images of x", "RoiAlign", [x, self.ROIS, i64(0, 1, 2, 0, 1)])
+        self.refused((5, "OPC0601"), "batch_indices[0] = -1 is outside [0, 2)", "RoiAlign", [x, self.ROIS, i64(-1, 1, 1, 0, 1)])
         self.refused(INVALID, "'pooled_shape'", "MaxRoiPool", [x, rois])
         self.refused(INVALID, "'pooled_shape'", "MaxRoiPool", [x, rois], pooled_shape=[0, 2])
         self.refused(INVALID, "'pooled_shape'", "MaxRoiPool", [x, rois], pooled_shape=[1 << 40, 2])

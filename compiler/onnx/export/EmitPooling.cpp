@@ -198,6 +198,15 @@ void convertAdaptive(Emission &e, bool isGrad) {
   e.out(channelsBack(e, x, isLast));
 }
 
+void convertRoiAlign(Emission &e) {
+  NodeAttrs attributes;
+  for (const char *name : {"output_height", "output_width", "sampling_ratio"}) attributes.emplace(name, e.i(name));
+  for (const char *name : {"mode", "coordinate_transformation_mode"}) attributes.emplace(name, e.s(name).c_str());
+  attributes.emplace("spatial_scale", e.f("spatial_scale"));
+  const Wire x = e.in("x");
+  e.out(e.node("RoiAlign", {x, e.in("rois"), e.indices("batch_indices")}, attributes, x.type, e.madeFirst().shape()));
+}
+
 } // namespace
 
 void addPooling(EmitterTable *t) {
@@ -213,6 +222,7 @@ void addPooling(EmitterTable *t) {
         "adaptive_avg_pool" + d + "d_grad", Types::kWide, [](Emission &e) { convertAdaptive(e, true); },
         "MatMul with a constant");
   }
+  t->add("roi_align", Types::kWide, convertRoiAlign, "RoiAlign");
   t->isAnotherAlone({"adaptive_avg_pool1d", "adaptive_avg_pool1d_grad", "adaptive_avg_pool2d",
                      "adaptive_avg_pool2d_grad", "adaptive_avg_pool3d", "adaptive_avg_pool3d_grad"});
 }

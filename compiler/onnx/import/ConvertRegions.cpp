@@ -16,13 +16,6 @@ struct Side {
   int64_t bins, size; // size: of the images
 };
 
-/// Where the samples of the windows lie, [rois, bins * most]. Of a window `number` [rois, 1] count, those that
-/// `counts` names; both are null where all do.
-struct Samples {
-  Term at, counts, number;
-  int64_t bins, most, size;
-};
-
 template <class F> Term filled(const Conversion &c, DataType type, const Shape &shape, F f) {
   std::vector<double> values;
   for (int64_t k = 0; k < shape.elem_cnt(); ++k) values.push_back(f(k));
@@ -33,92 +26,6 @@ Term sum(Conversion &c, const Term &a, const Term &b) { return c.op("broadcast_a
 Term times(Conversion &c, const Term &a, const Term &b) { return c.op("broadcast_mul", {a, b}); }
 
 constexpr int64_t kMostSamples = 1 << 22; // of a region along an axis
-
-Samples fixedSamples(Conversion &c, const Side &s, int64_t ratio) {
-  const int64_t all = s.bins * ratio;
-  if (all > kMostSamples) c.unsupported(std::to_string(all) + " samples along an axis");
-  const Term steps = filled(c, s.begin->type(), Shape({1, all}),
-                            [&](int64_t k) { return (static_cast<double>(k) + 0.5) / static_cast<double>(all); });
-  return {sum(c, s.begin, times(c, s.length, steps)), nullptr, nullptr, s.bins, ratio, s.size};
-}
-
-/// As many as a window is long, at most those of a region that is twice as large as the image.
-Samples adaptedSamples(Conversion &c, const Side &s) {
-  const int64_t most = std::max<int64_t>((2 * s.size + s.bins - 1) / s.bins, 1);
-  if (s.bins > kMostSamples / most)
-    c.unsupported("regions of " + std::to_string(s.size) + " elements with samples for each (sampling_ratio 0)");
-  const DataType type = s.begin->type();
-  const Shape all({1, s.bins * most});
-  const Term window = c.op("broadcast_div", {s.length, like(c, s.length, static_cast<double>(s.bins))});
-  const Term wanted = c.op("relu", {c.op("ceil", {window})});
-  const Term whole = c.cast(wanted, kInt64);
-  if (whole->value)
-    for (int64_t n : c.knownInts(whole, c.inputText(1)))
-      if (n > most)
-        c.unsupported("a window of " + std::to_string(n) + " elements: with sampling_ratio 0 it has at most " +
-                          std::to_string(most) +
-                          " samples along an axis, those of a region twice as large as the image",
-                      "give a sampling_ratio");
-  const Term number = c.cast(c.within(whole, most + 1, 1), type);
-  const Term step = c.op("broadcast_div", {window, c.op("broadcast_maximum", {number, like(c, number, 1)})});
-  const auto sample = [&](double shift) {
-    return filled(c, type, all, [&](int64_t k) { return static_cast<double>(k % most) + shift; });
-  };
-  const Term bin = filled(c, type, all, [&](int64_t k) {
-    const int64_t whole = k / most;
-    return static_cast<double>(whole);
-  });
-  const Term at = sum(c, sum(c, s.begin, times(c, window, bin)), times(c, step, sample(0.5)));
-  return {at, c.op("broadcast_less", {sample(0), number}), number, s.bins, most, s.size};
-}
-
-Term isInside(Conversion &c, const Samples &s) {
-  return c.op("broadcast_logical_and",
-              {c.op("broadcast_greater_equal", {s.at, like(c, s.at, -1)}),
-               c.op("broadcast_less_equal", {s.at, like(c, s.at, static_cast<double>(s.size))})});
-}
-
-Term held(Conversion &c, const Samples &s) {
-  return c.op("clip_by_scalar", {s.at}, {{"floating_min", 0.0}, {"floating_max", static_cast<double>(s.size - 1)}});
-}
-
-/// What each window takes of the elements along the axis, [rois, bins, size]: the mean over its samples, each of which
-/// is between two elements.
-Term shares(Conversion &c, const Samples &s) {
-  const DataType type = s.at->type();
-  const int64_t rois = s.at->dim(0), all = s.bins * s.most;
-  const Term places = filled(c, type, Shape({1, 1, s.size}), [](int64_t k) { return static_cast<double>(k); });
-  const Term distance = c.op("abs", {c.op("broadcast_sub", {c.reshape(held(c, s), {rois, all, 1}), places})});
-  const Term share = c.op("relu", {c.op("broadcast_sub", {like(c, s.at, 1), distance})});
-  Term counts = isInside(c, s);
-  if (s.counts) counts = c.op("broadcast_logical_and", {counts, s.counts});
-  const Term each =
-      c.reshape(times(c, share, c.reshape(c.cast(counts, type), {rois, all, 1})), {rois, s.bins, s.most, s.size});
-  if (!s.number) return reduced(c, "reduce_mean", each, {2}, false);
-  const Term number = c.op("broadcast_maximum", {s.number, like(c, s.number, 1)});
-  return c.op("broadcast_div", {reduced(c, "reduce_sum", each, {2}, false), c.reshape(number, {rois, 1, 1})});
-}
-
-/// The largest of what the samples of each window take of the two elements beside them: images [rois, channels, other,
-/// size] -> [rois, channels, other, bins]. Shares are not negative, so that one axis goes after the other.
-Term largestShares(Conversion &c, const Term &images, const Samples &s) {
-  const DataType type = images->type();
-  const int64_t rois = images->dim(0), channels = images->dim(1), other = images->dim(2), all = s.bins * s.most * 2;
-  const Term place = held(c, s), low = c.op("floor", {place}), part = c.op("broadcast_sub", {place, low});
-  const Term high = c.op("broadcast_minimum", {c.plus(low, 1), like(c, low, static_cast<double>(s.size - 1))});
-  const auto pairs = [&](const Term &first, const Term &second) {
-    return c.reshape(c.op("stack", {first, second}, {{"axis", int64_t{2}}}), {rois, 1, 1, all});
-  };
-  const Term inside = c.cast(isInside(c, s), type);
-  const Term weight = pairs(times(c, c.op("broadcast_sub", {like(c, part, 1), part}), inside), times(c, part, inside));
-  const Term index = c.expand(pairs(c.cast(low, kInt64), c.cast(high, kInt64)), Shape({rois, channels, other, all}));
-  Term each = times(c, c.op("dim_gather", {images, index}, {{"dim", int64_t{3}}}), weight);
-  if (s.counts) each = c.op("where", {pairs(s.counts, s.counts), each, c.scalar(type, elementType(type).lowest)});
-  Term largest = reduced(c, "reduce_max", c.reshape(each, {rois, channels, other, s.bins, s.most * 2}), {4}, false);
-  if (!s.number) return largest;
-  const Term isAny = c.op("broadcast_greater", {c.reshape(s.number, {rois, 1, 1, 1}), c.scalar(type, 0)});
-  return c.op("where", {isAny, largest, c.scalar(type, 0)});
-}
 
 double spatialScale(const Conversion &c) {
   const double scale = c.f("spatial_scale", 1);
@@ -140,7 +47,6 @@ void convertRoiAlign(Conversion &c) {
   if (x->rank() != 4 || rois->rank() != 2 || rois->dim(1) != 4)
     c.invalid("images [n, c, h, w] and rois [k, 4] are wanted");
   checkImages(c, x);
-  const bool isMax = c.s("mode", "avg") == "max";
   const int64_t ratio = c.i("sampling_ratio", 0), high = c.i("output_height", 1), wide = c.i("output_width", 1);
   for (const auto &[name, value, least, most] : {std::tuple{"output_height", high, int64_t{1}, kMostSamples},
                                                  std::tuple{"output_width", wide, int64_t{1}, kMostSamples},
@@ -148,29 +54,16 @@ void convertRoiAlign(Conversion &c) {
     if (value < least || value > most)
       c.invalid("attribute '" + std::string(name) + "' is " + std::to_string(value) + ", and must be from " +
                 std::to_string(least) + " to " + std::to_string(most));
-  const bool isHalf =
-      c.s("coordinate_transformation_mode", c.version < 16 ? "output_half_pixel" : "half_pixel") == "half_pixel";
-  Term scaled = c.scaled(rois, spatialScale(c));
-  if (isHalf) scaled = c.plus(scaled, -0.5);
-  const auto samples = [&](int64_t k) {
-    const Term begin = c.slice(scaled, 1, k, k + 1), end = c.slice(scaled, 1, k + 2, k + 3);
-    Term length = c.op("broadcast_sub", {end, begin});
-    if (!isHalf) length = c.op("broadcast_maximum", {length, like(c, length, 1)});
-    const Side side{begin, length, k ? high : wide, x->dim(k ? 2 : 3)};
-    return ratio ? fixedSamples(c, side, ratio) : adaptedSamples(c, side);
-  };
-  const int64_t count = rois->dim(0), channels = x->dim(1);
-  c.checkShape(2, Shape({count}), "the rois");
-  const Term images = c.rows(x, c.in(2), 2);
-  if (isMax) {
-    const Term columns = largestShares(c, images, samples(0));
-    return c.out(swapped(c, largestShares(c, swapped(c, columns), samples(1))));
-  }
-  const auto ofChannels = [&](const Term &t) {
-    return c.expand(c.reshape(t, {count, 1, t->dim(1), t->dim(2)}), Shape({count, channels, t->dim(1), t->dim(2)}));
-  };
-  const Term rows = c.op("batch_matmul", {ofChannels(shares(c, samples(1))), images});
-  c.out(c.op("batch_matmul", {rows, ofChannels(c.transpose(shares(c, samples(0)), {0, 2, 1}))}));
+  c.checkShape(2, Shape({rois->dim(0)}), "the rois");
+  c.checkPlaces(c.in(2), x->dim(0), 2);
+  c.out(c.op("roi_align", {x, rois, c.in(2)},
+             {{"mode", c.s("mode", "avg")},
+              {"output_height", high},
+              {"output_width", wide},
+              {"sampling_ratio", ratio},
+              {"spatial_scale", spatialScale(c)},
+              {"coordinate_transformation_mode",
+               c.s("coordinate_transformation_mode", c.version < 16 ? "output_half_pixel" : "half_pixel")}}));
 }
 
 /// The elements of each window along one axis: whole ones from the one that it begins in to the one that it ends in.
@@ -238,8 +131,7 @@ void convertMaxRoiPool(Conversion &c) {
 } // namespace
 
 void addRegions(ConverterTable *t) {
-  t->add("RoiAlign", convertRoiAlign, "gather, batch_matmul; dim_gather, reduce_max for mode max",
-         "with sampling_ratio 0, regions over twice the image's size");
+  t->add("RoiAlign", convertRoiAlign, "roi_align");
   t->add("MaxRoiPool", convertMaxRoiPool, "gather, where, reduce_max");
 }
 

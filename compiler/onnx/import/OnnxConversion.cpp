@@ -162,13 +162,16 @@ Term Conversion::within(const Term &values, int64_t limit, size_t input) {
   return rows(constant(places, Shape({limit})), values, input);
 }
 
+void Conversion::checkPlaces(const Term &indices, int64_t limit, size_t input) const {
+  if (!indices->value) return;
+  for (int64_t k : knownInts(indices, inputText(input)))
+    if (k < 0 || k >= limit)
+      invalid(inputText(input) + " leads to place " + std::to_string(k) + ", and there are " + std::to_string(limit) +
+              (limit == 1 ? " place" : " places"));
+}
+
 Term Conversion::rows(const Term &table, const Term &indices, size_t input) {
-  const int64_t limit = table->dim(0);
-  if (indices->value)
-    for (int64_t k : knownInts(indices, inputText(input)))
-      if (k < 0 || k >= limit)
-        invalid(inputText(input) + " leads to place " + std::to_string(k) + ", and there are " + std::to_string(limit) +
-                (limit == 1 ? " place" : " places"));
+  checkPlaces(indices, table->dim(0), input);
   const GraphDraft::Part part(&draft, inputs_.size() > input ? node.input(static_cast<int>(input)) : "");
   return op("gather", {table, indices}, {{"axis", int64_t{0}}});
 }

@@ -132,6 +132,8 @@ public:
   /// Rows `indices` of `table`. Where they lead out of it the node is refused, or its run has an error that names
   /// `input`, which they are made of.
   Term rows(const Term &table, const Term &indices, size_t input);
+  /// Refuses known indices, those of input `input`, outside [0, limit); those of the run the op itself refuses.
+  void checkPlaces(const Term &indices, int64_t limit, size_t input) const;
   /// `values`, which must be in [0, limit), as i64; else as rows() has it.
   Term within(const Term &values, int64_t limit, size_t input);
 
