@@ -33,6 +33,13 @@ template <class I> struct AxisRows {
     const int64_t place = range.place(data[o * step + i]);
     return range.holds(place) ? (o * range.size + place) * inner : -1;
   }
+  /// Whether a row is one element, and here: offset() is then the index, in a tensor of one outer entry.
+  bool isElements() const { return inner == 1 && range.all(); }
+  template <class T> void copyElements(const T *from, T *to, int64_t o, int64_t begin, int64_t end) const {
+    const I *index = data + o * step;
+    from += o * range.size;
+    for (int64_t i = begin; i < end; ++i) *to++ = from[index[i]];
+  }
 };
 
 /// out[o, i] = the row of `in` that index i names, zeros for one that another device has.
@@ -46,6 +53,15 @@ template <class Rows> std::unique_ptr<BoundKernel> bindGather(const Tensor &in, 
       const T *from = static_cast<const T *>(src);
       T *to = static_cast<T *>(dst);
       const int64_t n = rows.n, inner = rows.inner;
+      if constexpr (requires { rows.isElements(); })
+        if (rows.isElements())
+          return dev->parallelFor(rows.outer * n, 16384, [&](int64_t begin, int64_t end) {
+            for (int64_t row = begin; row < end;) {
+              const int64_t first = row % n, count = std::min(n - first, end - row);
+              rows.copyElements(from, to + row, row / n, first, first + count);
+              row += count;
+            }
+          });
       dev->parallelFor(rows.outer * n, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, inner)),
                        [&](int64_t begin, int64_t end) {
                          for (int64_t o = begin / n, i = begin % n, row = begin; row < end; ++row) {
