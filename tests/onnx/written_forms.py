@@ -177,6 +177,74 @@ class Pixels(Form):
         self.close(made, np.array([[0, 2.5, 5]]))
 
 
+def cubic(d, a=-0.75):
+    d = abs(d)
+    return (a + 2) * d**3 - (a + 3) * d**2 + 1 if d <= 1 else a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a if d < 2 else 0.0
+
+
+def interpolated(x, axis, to, mode, places, excludes, region, outside):
+    """ONNX's formulas in f64, along one axis."""
+    size, parts = x.shape[axis], []
+    x = np.moveaxis(x.astype(np.float64), axis, -1)
+    for k in range(to):
+        at = {"half_pixel": (k + 0.5) * size / to - 0.5, "asymmetric": k * size / to, "align_corners": k * (size - 1) / (to - 1),
+              "tf_crop_and_resize": region[0] * (size - 1) + k * (region[1] - region[0]) * (size - 1) / (to - 1)}[places]
+        if places == "tf_crop_and_resize" and not 0 <= at <= size - 1:
+            parts.append(np.full(x.shape[:-1], outside))
+            continue
+        near = np.arange(int(np.floor(at)) - 1, int(np.floor(at)) + 3)
+        weights = np.array([cubic(at - n) if mode == "cubic" else max(0, 1 - abs(at - n)) for n in near])
+        if excludes:
+            weights = np.where((near >= 0) & (near < size), weights, 0)
+            weights /= weights.sum()
+        parts.append(x[..., np.clip(near, 0, size - 1)] @ weights)
+    return np.moveaxis(np.stack(parts, -1), -1, axis)
+
+
+class LongAxes(Form):
+    """Resize of mode linear and cubic along axes with few results of many elements: no product with all of them."""
+
+    def test_modes(self):
+        x = uniform(1, 2, 300, 290)
+        for mode, (high, wide) in itertools.product(("linear", "cubic"), ((70, 33), (150, 145), (299, 580))):
+            for places, excludes in (("half_pixel", 0), ("half_pixel", 1), ("asymmetric", 0), ("align_corners", 0), ("tf_crop_and_resize", 0)):
+                if excludes and mode == "linear":
+                    continue
+                with self.subTest(mode=mode, size=(high, wide), places=places, excludes=excludes):
+                    regions, outside = ((-0.1, 0.9), (0.2, 1.3)), 7.0
+                    region = np.array([0, 0, -0.1, 0.2, 1, 1, 0.9, 1.3], F32) if places == "tf_crop_and_resize" else None
+                    made = self.ran("Resize", [x, region, None, np.array([1, 2, high, wide])], constants=(3,) if region is None else (1, 3), opset=13, mode=mode,
+                                    coordinate_transformation_mode=places, exclude_outside=excludes, extrapolation_value=outside)["o0"]
+                    want = interpolated(x, 2, high, mode, places, excludes, regions[0], outside)
+                    want = interpolated(want, 3, wide, mode, places, excludes, regions[1], outside)
+                    inside = want != 7 if places == "tf_crop_and_resize" else np.ones(want.shape, bool)
+                    self.assertEqual(made.shape, want.shape)
+                    np.testing.assert_allclose(made[inside], want[inside], 2e-4, 2e-4)
+
+    def test_judged(self):
+        x = uniform(1, 2, 300, 290)
+        for mode, size in itertools.product(("linear", "cubic"), ((70, 33), (150, 145), (299, 100))):
+            self.judged("Resize", [x, None, None, np.array([1, 2, *size])], constants=(3,), opset=13, tolerance=1e-4, mode=mode)
+
+    def test_other_ranks_and_whole_numbers(self):
+        x = uniform(400)
+        made = self.ran("Resize", [x, None, None, np.array([50])], constants=(3,), opset=13, mode="linear")["o0"]
+        self.close(made, (x[3::8].astype(np.float64) + x[4::8]) / 2)
+        whole = RANDOM.integers(0, 255, (2, 3, 256)).astype(np.uint8)
+        made = self.ran("Resize", [whole, None, None, np.array([2, 3, 64])], constants=(3,), opset=13, mode="linear")["o0"]
+        np.testing.assert_array_equal(made, np.rint((whole[..., 1::4].astype(np.float64) + whole[..., 2::4]) / 2))
+
+    def test_gradients(self):
+        for mode in ("linear", "cubic"):
+            self.write("Resize", [uniform(1, 1, 40, 300).astype(np.float64), None, None, np.array([1, 1, 7, 21])], constants=(3,), opset=13, mode=mode)
+            self.opc("grad", "model.onnx", "--check", "--loss", "o0", "--wrt", "i0", "--inputs", "in.npz")
+
+    def test_memory_of_products(self):
+        """A table of all weights would have 2^28."""
+        made = self.ran("Resize", [uniform(1, 1 << 14), None, None, np.array([1, (1 << 14) + 2])], constants=(3,), opset=13, mode="linear")["o0"]
+        self.assertTrue(np.isfinite(made).all())
+
+
 class Bounds(Form):
     X = np.array([-np.inf, -2, -1, -0.5, 0, 0.5, 1, 2, np.inf, np.nan], F32)
 

@@ -55,27 +55,67 @@ int64_t nearestTo(float x, const std::string &mode) {
   return static_cast<int64_t>(below) + (isHalf ? mode == "round_prefer_ceil" : beyond > 0.5f);
 }
 
-/// One row of weights: what element k of the result takes of each element.
-void weigh(const Resampling &r, const Axis &a, int64_t k, double *row, int64_t stride) {
+/// What one element of a result takes of the elements along an axis: (place, weight), neighbours, as many for each.
+using Taps = std::vector<std::pair<int64_t, double>>;
+
+Taps tapsOf(const Resampling &r, const Axis &a, int64_t k) {
   const double x = coordinate<double>(r, a, k), low = std::floor(x), ratio = x - low;
   const bool isCubic = r.mode == "cubic";
   const double width = r.isAntialiased ? std::min(a.scale, 1.0) : 1, reach = isCubic ? 2 : 1;
   const auto first = static_cast<int64_t>(std::floor(-reach / width)) + 1, last = 1 - first;
-  std::vector<double> weights;
+  Taps taps;
   double sum = 0;
   for (int64_t j = first; j <= last; ++j) {
     const double distance = (static_cast<double>(j) - ratio) * width;
     const int64_t at = static_cast<int64_t>(low) + j;
     double w = isCubic ? cubicWeight(distance, r.cubic) : std::max(0.0, 1 - std::fabs(distance));
     if (r.excludesOutside && (at < 0 || at >= a.from)) w = 0;
-    weights.push_back(w);
+    taps.emplace_back(std::clamp<int64_t>(at, 0, a.from - 1), w);
     sum += w;
   }
-  const bool isScaled = r.isAntialiased || r.excludesOutside;
-  for (int64_t j = first; j <= last; ++j) {
-    const int64_t at = std::clamp<int64_t>(static_cast<int64_t>(low) + j, 0, a.from - 1);
-    row[at * stride] += weights[static_cast<size_t>(j - first)] / (isScaled ? sum : 1);
+  if (r.isAntialiased || r.excludesOutside)
+    for (auto &tap : taps) tap.second /= sum;
+  return taps;
+}
+
+/// The elements of x at `places` along an axis.
+Term elementsAt(Conversion &c, const Term &x, int64_t axis, const std::vector<int64_t> &places) {
+  const auto count = static_cast<int64_t>(places.size());
+  const int64_t step = count > 1 ? places[1] - places[0] : 1;
+  bool isEven = step > 0;
+  for (size_t k = 1; k < places.size(); ++k) isEven = isEven && places[k] - places[k - 1] == step;
+  if (isEven) return c.slice(x, axis, places[0], places.back() + 1, step);
+  return c.op("gather", {x, c.constant(places, Shape({count}))}, {{"axis", axis}});
+}
+
+/// A sum of weighed elements, one for each of the taps.
+Term weighed(Conversion &c, const std::vector<Taps> &taps, const Term &x, int64_t axis) {
+  DimVector dims(static_cast<size_t>(x->rank()), 1);
+  dims[static_cast<size_t>(axis)] = static_cast<int64_t>(taps.size());
+  Term sum;
+  for (size_t t = 0; t < taps[0].size(); ++t) {
+    std::vector<int64_t> places;
+    std::vector<double> weights;
+    for (const Taps &of : taps) places.push_back(of[t].first), weights.push_back(of[t].second);
+    const auto areAll = [&](double w) { return std::count(weights.begin(), weights.end(), w) == std::ssize(weights); };
+    if (areAll(0)) continue;
+    Term part = elementsAt(c, x, axis, places);
+    if (areAll(weights[0]))
+      part = c.scaled(part, weights[0]);
+    else
+      part = c.op("broadcast_mul", {part, c.constant(x->type(), Shape(dims), weights)});
+    sum = sum ? c.op("broadcast_add", {sum, part}) : part;
   }
+  return sum;
+}
+
+/// Whether weighing some elements is cheaper than a product with all: of each result 32 multiplications and additions
+/// of a product take as long as moving an element, which transposing the axis to the last place and back does, too.
+bool isWeighed(const Resampling &r, const Term &x, int64_t axis, const Axis &a) {
+  if (r.isAntialiased || a.to < 1) return false;
+  const double product = static_cast<double>(a.from) / 32;
+  const double moved = axis + 1 == x->rank() ? 0 : static_cast<double>(a.from) / static_cast<double>(a.to) + 1;
+  return 2 * (r.mode == "cubic" ? 4 : 2) < product + moved;
 }
 
 Term resampled(Conversion &c, const Resampling &r, Term x, int64_t axis, const Axis &a) {
@@ -84,12 +124,17 @@ Term resampled(Conversion &c, const Resampling &r, Term x, int64_t axis, const A
     std::vector<int64_t> places;
     for (int64_t k = 0; k < a.to; ++k)
       places.push_back(std::clamp<int64_t>(nearestTo(coordinate<float>(r, a, k), r.nearest), 0, a.from - 1));
-    return c.op("gather", {x, c.constant(places, Shape({a.to}))}, {{"axis", axis}});
+    return elementsAt(c, x, axis, places);
   }
-  if (a.from * a.to > kMostWeights)
-    c.unsupported("a matrix of " + std::to_string(a.from) + " x " + std::to_string(a.to) + " weights");
+  const bool sums = isWeighed(r, x, axis, a);
+  if ((sums ? 4 : a.from) * a.to > kMostWeights)
+    c.unsupported("a matrix of " + std::to_string(sums ? 4 : a.from) + " x " + std::to_string(a.to) + " weights");
+  std::vector<Taps> taps;
+  for (int64_t k = 0; k < a.to; ++k) taps.push_back(tapsOf(r, a, k));
+  if (sums) return weighed(c, taps, x, axis);
   std::vector<double> weights(static_cast<size_t>(a.from * a.to), 0);
-  for (int64_t k = 0; k < a.to; ++k) weigh(r, a, k, weights.data() + k, a.to);
+  for (int64_t k = 0; k < a.to; ++k)
+    for (const auto &[at, w] : taps[static_cast<size_t>(k)]) weights[static_cast<size_t>(at * a.to + k)] += w;
   const Term y = c.toLast(x, axis);
   const Term product =
       c.op(y->rank() == 2 ? "matmul" : "broadcast_matmul", {y, c.constant(x->type(), Shape({a.from, a.to}), weights)});
@@ -103,9 +148,16 @@ Term resized(Conversion &c, const Resampling &r, const std::vector<int64_t> &axe
   Term x = isReal ? given : c.cast(given, kFloat);
   if (x->rank() == 1 && r.mode != "nearest") x = c.reshape(x, {1, x->dim(0)});
   const int64_t shift = x->rank() - given->rank();
+  std::vector<size_t> order;
   for (size_t k = 0; k < axes.size(); ++k)
-    if (sizes[k].from != sizes[k].to || r.coordinates == "tf_crop_and_resize")
-      x = resampled(c, r, x, axes[k] + shift, sizes[k]);
+    if (sizes[k].from != sizes[k].to || r.coordinates == "tf_crop_and_resize") order.push_back(k);
+  // What shortens most comes first: the others have less to do. Along the last axis elements move one by one.
+  const auto cost = [&](size_t k) {
+    const bool isLast = axes[k] + 1 == given->rank();
+    return static_cast<double>(sizes[k].to) / static_cast<double>(sizes[k].from) * (isLast ? 4 : 1);
+  };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return cost(a) < cost(b); });
+  for (size_t k : order) x = resampled(c, r, x, axes[k] + shift, sizes[k]);
   if (r.coordinates == "tf_crop_and_resize")
     for (size_t k = 0; k < axes.size(); ++k) {
       std::vector<double> outside;
@@ -270,7 +322,9 @@ void convertGridSample(Conversion &c) {
 } // namespace
 
 void addResizing(ConverterTable *t) {
-  t->add("Resize", convertResize, "gather; matmul with a constant for linear and cubic", "scales and sizes of the run");
+  t->add("Resize", convertResize,
+         "gather, slice, broadcast_mul; matmul with a constant for linear and cubic of few elements or with antialias",
+         "scales and sizes of the run");
   t->add("Upsample", convertUpsample, "as Resize", "scales of the run");
   t->add("GridSample", convertGridSample, "grid_sample; of volumes floor, dim_gather, broadcast_mul",
          "other than 2 and 3 dimensions, cubic samples of volumes");
