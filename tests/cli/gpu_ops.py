@@ -313,6 +313,8 @@ class OnGpu(unittest.TestCase):
         self.wrong("tensor_scatter_nd_add", {"params": table, "indices": np.array([[1], [6]]), "updates": table[:2]}, "indices[1,0] = 6 is outside [0, 5)")
         self.wrong("unsorted_segment_sum", {"data": table, "segment_ids": np.array([0, 1, 2, 1, 3])}, "segment_ids[4] = 3 is outside [0, 3), the range of the segments",
                    num_segments="at_int64: 3")
+        regions = {"x": np.zeros((2, 1, 3, 3), np.float32), "rois": np.zeros((2, 4), np.float32), "batch_indices": np.array([1, 2])}
+        self.wrong("roi_align", regions, "batch_indices[1] = 2 is outside [0, 2), the range of the images of x", outputs=("y",))
         self.wrong("dim_gather", {"input": table, "index": np.array([[0, 3]])}, "index[0,1] = 3 is outside [0, 3)", outputs=("output",), dim="at_int32: 1")
         self.wrong("dim_scatter_add", {"input": table, "index": np.array([[0, -1]]), "src": table}, "index[0,1] = -1 is outside [0, 3)", outputs=("output",),
                    dim="at_int32: 1")

@@ -92,6 +92,22 @@ class Types(unittest.TestCase):
                 g.add("grid_sample_grad_grad", second, ("ddoutput", "dinput", "dgrid"), close * 16, **how)
             self.assertEqual(self.compare(g), 18 * 6)
 
+    def test_regions_in_all_modes(self):
+        """Inside, partly and wholly outside; as ends at begins; more samples than are gone through."""
+        places = np.array([[0, 0, 5, 4], [1.5, 2, 3, 6.5], [-2, -1, 4, 3], [4, 3, 12, 9], [30, 3, 33, 4], [5, 4, 1, 2], [2, 2, 2, 2], [-1000, 0, 1000, 4]])
+        for kind, close in FLOATS.items():
+            g = Graph()
+            x, dy = g.tensor(kind, (2, 3, 7, 6)), g.tensor(kind, (8, 3, 3, 2))
+            rois = g.add("cast", {"in": g.input("rois", places)}, ("out",), dtype=f"at_data_type: {kind}")
+            for wide, mode, ratio, coordinates in itertools.product((np.int32, np.int64), ("avg", "max"), (0, 2), ("half_pixel", "output_half_pixel")):
+                indices = g.input(f"i{g.count}", np.array([0, 1, 1, 0, 1, 0, 0, 1], wide))
+                how = {"mode": f'at_string: "{mode}"', "coordinate_transformation_mode": f'at_string: "{coordinates}"', "spatial_scale": "at_double: 0.75",
+                       **{name: f"at_int64: {n}" for name, n in (("output_height", 3), ("output_width", 2), ("sampling_ratio", ratio))}}
+                given = {"x": x, "rois": rois, "batch_indices": indices}
+                g.add("roi_align", given, ("y",), close * 4, **how)
+                g.add("roi_align_grad", {"dy": dy, **given}, ("dx",), close * 8, **how)
+            self.assertEqual(self.compare(g), 32)
+
     def test_choices(self):
         """Conditions of every width for elements of every width, whole, of one element, and broadcast."""
         g = Graph()

@@ -8,14 +8,13 @@ import unittest
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 GRAPHS = "its work is graphs of its own, which a plan has as plans for one CPU; for several devices and GPUs they are written out"
 ONE_NUMBER = "it makes one number of one number: there is nothing to split"
-NOT_YET = "its device code is not written yet"
 REASONS = {
     "grad": {},
     "kernel": {},
     "doc": {},
     "sbp": {"if": GRAPHS, "loop": GRAPHS, "batch_parts": GRAPHS, "adam_bias_correction_factor": ONE_NUMBER, "adam_bias_correction_learning_rate": ONE_NUMBER,
             "learning_rate_schedule": ONE_NUMBER, "dynamic_loss_scale_schedule": ONE_NUMBER},
-    "gpu": {"if": GRAPHS, "loop": GRAPHS, "batch_parts": GRAPHS, "roi_align": NOT_YET, "roi_align_grad": NOT_YET},
+    "gpu": {"if": GRAPHS, "loop": GRAPHS, "batch_parts": GRAPHS},
     "cases": {"if": GRAPHS, "loop": GRAPHS, "batch_parts": GRAPHS},
 }
 
