@@ -49,7 +49,7 @@ struct ExportRequest {
   std::function<std::string(std::string_view)> dataFile;
 };
 
-/// An op that has no form in ONNX.
+/// An op that cannot be written.
 struct UnexportedOp {
   std::string name, type, reason;
   SourceRange range;
@@ -59,14 +59,16 @@ struct ExportedModel {
   std::string bytes, data; // the model, and what its file of data holds
   std::string dataFile;    // its name
   int64_t opset = 0;
-  std::vector<std::string> next;     // outputs that say what variables hold after a step
-  std::vector<UnexportedOp> refused; // if any, there is no model
+  std::vector<std::string> next;          // outputs that say what variables hold after a step
+  std::map<std::string, size_t> ownNodes; // how many nodes of opc's own domain there are, by op
+  std::vector<UnexportedOp> refused;      // if any, there is no model
 };
 
 /// The types and shapes of all tensors must be known. The same facts give the same bytes.
 ExportedModel exportModel(const GraphFacts &facts, const Registry &registry, const ExportRequest &request);
 
-/// How ops of opc are written: for the documents. Of an op with an expression and without an entry of its own, that.
+/// How ops of opc are written: for the documents. Of an op with an expression and without an entry of its own, that; an
+/// op that becomes nothing is a node of opc's own domain.
 struct ExportedOp {
   std::string op, becomes, note;
 };

@@ -140,6 +140,18 @@ class Export(flow.Control):
                     np.testing.assert_allclose(got[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
         return ours
 
+    def test_an_op_in_a_graph_without_a_form(self):
+        """lgamma of 1, 2, 3, 4 is 0, 0, log 2, log 6."""
+        with open(self.path("loop.pbtxt"), "w", encoding="utf-8") as f:
+            f.write(loop_graph(False, True).replace("scalar_mul", "lgamma").replace('input { key: \\"in\\"', 'input { key: \\"x\\"').replace(
+                'half/out_0', 'half/y_0').replace('key: \\"out\\" value { s: \\"half', 'key: \\"y\\" value { s: \\"half').replace(
+                'attr { key: \\"has_float_operand\\" value { at_bool: true } }attr { key: \\"float_operand\\" value { at_double: 0.5 } }', ""))
+        inputs = {"x": np.array([3, 4], F32), "z": np.ones((6, 2), F32), "n": np.array([1]), "begin": np.array(True)}
+        self.assertIn("Loop", self.exported(self.path("loop.pbtxt")))
+        want, back = (self.ran_by_opc(self.path(graph), inputs) for graph in ("loop.pbtxt", "out.onnx"))
+        self.assertEqual({k: v.tobytes() for k, v in want.items()}, {k: v.tobytes() for k, v in back.items()})
+        np.testing.assert_allclose(want["y"], np.log([2, 6]) + 1, rtol=1e-6)
+
     def test_models(self):
         limits = [{"x": np.ones((4, 8), F32), "limit": np.array(v, F32), "begin": np.array(b)} for v, b in ((1e9, True), (1000, True), (0, True), (1e9, False))]
         s = np.array([[1], [-2], [3], [0.5]], F32)
@@ -197,15 +209,16 @@ class Export(flow.Control):
 
 
 class Refused(flow.Control):
-    def test_an_op_in_a_graph_without_a_form(self):
+    def test_an_op_in_a_graph_of_a_later_operator_set(self):
+        text = loop_graph(False, True, 3).replace('key: \\"y\\" value { s: \\"last/out_0\\"', 'key: \\"y\\" value { s: \\"bits/z_0\\"')
+        bits = ('op { name: \\"bits\\" user_conf { op_type_name: \\"broadcast_bitwise_and\\" input { key: \\"x\\" value { s: \\"last/out_0\\" } } '
+                'input { key: \\"y\\" value { s: \\"last/out_0\\" } } output { key: \\"z\\" value { s: \\"bits/z_0\\" } } } }\\n')
         with open(self.path("loop.pbtxt"), "w", encoding="utf-8") as f:
-            f.write(loop_graph(False, True).replace("scalar_mul", "lgamma").replace('input { key: \\"in\\"', 'input { key: \\"x\\"').replace(
-                'half/out_0', 'half/y_0').replace('key: \\"out\\" value { s: \\"half', 'key: \\"y\\" value { s: \\"half').replace(
-                'attr { key: \\"has_float_operand\\" value { at_bool: true } }attr { key: \\"float_operand\\" value { at_double: 0.5 } }', ""))
-        done = self.opc("compile", self.path("loop.pbtxt"), "--emit", "onnx", "-o", self.path("out.onnx"))
+            f.write(text.replace('op { name: \\"half\\"', bits + 'op { name: \\"half\\"'))
+        done = self.opc("compile", self.path("loop.pbtxt"), "--emit", "onnx", "--opset", "17", "-o", self.path("out.onnx"))
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertEqual(done.stderr.count("error["), 1, done.stderr)
-        for text in ("OPC0423", "1 op cannot be written", "lgamma: ONNX has no function lgamma", "the first is turns: half", "loop.pbtxt:"):
+        for text in ("OPC0423", "1 op cannot be written", "BitwiseAnd is of operator set 18", "the first is turns: bits", "loop.pbtxt:"):
             self.assertIn(text, done.stderr)
         self.assertFalse(os.path.exists(self.path("out.onnx")))
 

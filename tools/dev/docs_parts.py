@@ -200,8 +200,8 @@ def onnx_exports(build):
     rows = ["| op | becomes | note |", "|---|---|---|"]
     rows += [f"| {o['op']} | {o['becomes']} | {o['note']} |" for o in ops if o["becomes"] not in ("", "its expression")]
     names = ", ".join(o["op"] for o in ops if o["becomes"] == "its expression")
-    none = ", ".join(f"{o['op']} ({o['note']})" for o in ops if not o["becomes"])
-    return "\n".join(rows) + f"\n\nNode by node, as `opc ops show NAME` prints it: {names}; and elementwise ops of plugins.\n\nWithout a form: {none}."
+    none = ", ".join(o["op"] for o in ops if not o["becomes"])
+    return "\n".join(rows) + f"\n\nNode by node, as `opc ops show NAME` prints it: {names}; and elementwise ops of plugins.\n\nWithout a form, nodes of the domain `opc`: {none}; and all other ops of plugins."
 
 
 PARTS = {

@@ -380,6 +380,16 @@ void Emission::next(const std::string &arg, const Wire &value) {
   if (!next_.emplace(tensor, nameOf(last)).second) refuse("another op writes variable " + tensor + ", too");
 }
 
+void Emission::startAgain() {
+  auto *nodes = nodes_.graph().mutable_node();
+  for (int n = nodes->size() - 1; n >= first_; --n)
+    if (nodes->Get(n).op_type() != "Constant") nodes->DeleteSubrange(n, 1);
+  bound_.clear();
+  names_.clear();
+  renamed_.clear();
+  casts_.clear();
+}
+
 std::vector<onnx::Node *> Emission::finish() {
   onnx::Graph &graph = nodes_.graph();
   for (size_t k = 0; k < instance.outputDescs().size(); ++k)

@@ -209,6 +209,8 @@ public:
     if (opset < version) throw NeedsOpset{version, what};
   }
   [[noreturn]] void refuse(const std::string &reason) const { throw NoForm{reason}; }
+  /// Takes back what has been made, but for constants.
+  void startAgain();
   /// Names nodes and checks that every output is there. The op's nodes, but for constants.
   std::vector<onnx::Node *> finish();
 

@@ -4,6 +4,7 @@
 
 #include "OnnxEmitters.h"
 #include "OnnxOpsExport.h"
+#include "OnnxOwnNodes.h"
 #include "PrintableText.h"
 
 #include "opc/Scalar.h"
@@ -68,14 +69,10 @@ public:
     result->refused = ops_.refused();
     for (size_t k = 0; k < facts_.outputs.size(); ++k) writeOutput(facts_.outputs[k], outputNames_[k]);
     for (const auto &[tensor, name] : next_) writeNext(tensor, name, result);
-    auto *set = model_.add_opset_import();
-    set->set_domain("");
-    set->set_version(opset_);
-    if (!request_.blockProducts.empty()) {
-      auto *contributed = model_.add_opset_import();
-      contributed->set_domain(kContributed);
-      contributed->set_version(1);
-    }
+    result->ownNodes = ops_.ownNodes();
+    import("", opset_);
+    if (!request_.blockProducts.empty()) import(kContributed, 1);
+    if (!result->ownNodes.empty()) import(kOwnDomain, kOwnVersion);
     if (!result->refused.empty() || ops_.needed() > opset_) return ops_.needed();
     moveData(result);
     result->opset = opset_;
@@ -84,6 +81,12 @@ public:
   }
 
 private:
+  void import(const char *domain, int64_t version) {
+    onnx::OperatorSet *set = model_.add_opset_import();
+    set->set_domain(domain);
+    set->set_version(version);
+  }
+
   void know(const GraphTensor &t, const std::string &name) {
     wires_.try_emplace(t.tensor, Wire{name, t.dtype, t.shape});
   }
@@ -232,8 +235,7 @@ std::vector<ExportedOp> exportedOnnxOps(const Registry &registry) {
     else if (def->scalar && onnx_export::missingFunction(*def->scalar).empty())
       list.push_back({def->name, "its expression", ""});
     else
-      list.push_back(
-          {def->name, "", def->scalar ? "no function " + onnx_export::missingFunction(*def->scalar) : "no form yet"});
+      list.push_back({def->name, "", ""});
   }
   return list;
 }

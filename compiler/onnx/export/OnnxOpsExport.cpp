@@ -4,6 +4,7 @@
 
 #include "OnnxEmitters.h"
 #include "OnnxOpNotes.h"
+#include "OnnxOwnNodes.h"
 #include "PrintableText.h"
 
 #include <algorithm>
@@ -94,6 +95,28 @@ static int64_t opsetOf(DataType type) {
   }
 }
 
+/// True where it is a node that opc alone runs.
+static bool emit(const Emitter *emitter, Emission &e) {
+  if (emitter) {
+    e.types = emitter->types;
+    emitter->emit(e);
+    return false;
+  }
+  const scalar::ScalarProgram *function = e.instance.def().scalar.get();
+  if (function && missingFunction(*function).empty()) {
+    e.types = Types::kWide;
+    try {
+      emitExpression(e);
+      return false;
+    } catch (const NoForm &) { // of these element types
+      e.startAgain();
+    }
+  }
+  e.types = Types::kOwn;
+  emitOwnNode(e);
+  return true;
+}
+
 void OpsExport::write(const GraphOp &op, Nodes &nodes, std::map<std::string, Wire> *wires,
                       std::map<std::string, std::string> *next) {
   const auto blocks = request_.blockProducts.find(op.name);
@@ -101,18 +124,17 @@ void OpsExport::write(const GraphOp &op, Nodes &nodes, std::map<std::string, Wir
   const user_op::OpDef *def = registry_.findOp(op.type);
   if (!def) return refuse(op, "its definition is not known");
   const Emitter *emitter = EmitterTable::get().find(def->name);
-  if (!emitter && !def->scalar) return refuse(op, "there is no form of it");
   user_op::OpConf conf = confOf(op);
   if (const Status s = completeOpConf(*def, &conf); !s.isOk()) return refuse(op, s.message());
   OpInstance instance(*def, conf);
   if (const std::string fault = fillDescs(*wires, &instance); !fault.empty()) return refuse(op, fault);
   try {
     Emission e(nodes, op, instance, *wires, *next, opset_, *this);
-    e.types = emitter ? emitter->types : Types::kWide;
     for (const GraphTensor &t : op.outputs) e.need(opsetOf(t.dtype), std::string("the type ") + dataTypeName(t.dtype));
     const size_t written = next->size();
-    emitter ? emitter->emit(e) : emitExpression(e);
+    const bool isOwn = emit(emitter, e);
     const std::vector<onnx::Node *> made = e.finish();
+    if (isOwn) ++ownNodes_[def->name];
     // What a step writes is no result of an op.
     const size_t least = emitter && emitter->isAnotherAlone ? 1 : 2;
     if (made.size() >= least && next->size() == written && !(emitter && emitter->nodesSayMore))

@@ -28,6 +28,8 @@ public:
   /// Ops without a form; the operator set that the others need.
   const std::vector<UnexportedOp> &refused() const { return refused_; }
   int64_t needed() const { return needed_; }
+  /// How many nodes are ops that ONNX has no form for, by op.
+  const std::map<std::string, size_t> &ownNodes() const { return ownNodes_; }
 
 private:
   void writeProduct(const GraphOp &op, const BlockProduct &p, Nodes &nodes, std::map<std::string, Wire> *wires);
@@ -38,6 +40,7 @@ private:
   const int64_t opset_;
   std::vector<const GraphOp *> around_; // ops whose graphs are being written, the outermost first
   std::vector<UnexportedOp> refused_;
+  std::map<std::string, size_t> ownNodes_;
   int64_t needed_ = 0;
 };
 

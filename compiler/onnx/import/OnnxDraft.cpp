@@ -46,9 +46,10 @@ std::string describe(const std::vector<Term> &inputs) {
 /// The operands for the arguments of the definition, in order; a variadic argument takes what the others leave.
 std::vector<ArgBinding> bindInputs(const OpDef &def, const std::vector<Term> &inputs, std::vector<Term> *bound) {
   std::vector<ArgBinding> bindings;
-  size_t next = 0;
+  size_t next = 0, fixed = 0;
+  for (const ArgDef &arg : def.inputs) fixed += arg.atLeast ? 0 : static_cast<size_t>(arg.count);
   for (const ArgDef &arg : def.inputs) {
-    const size_t count = arg.atLeast ? inputs.size() - std::min(next, inputs.size()) : static_cast<size_t>(arg.count);
+    const size_t count = arg.atLeast ? inputs.size() - std::min(fixed, inputs.size()) : static_cast<size_t>(arg.count);
     ArgBinding binding{arg.name, {}};
     for (size_t i = 0; i < count && next < inputs.size(); ++i, ++next) {
       if (!inputs[next]) continue;

@@ -8,6 +8,8 @@
 #include "OnnxNodeCount.h"
 #include "OnnxNodeOrder.h"
 #include "OnnxOpGroups.h"
+#include "OnnxOwnNodes.h"
+#include "OnnxPluginNodes.h"
 #include "OnnxSizes.h"
 #include "OnnxTensorData.h"
 #include "OnnxTensorNames.h"
@@ -133,8 +135,6 @@ private:
                                Scope *scope, const Level &level);
   std::vector<Term> call(const Function &function, const Node &node, const std::vector<Term> &inputs,
                          const Attributes &attributes, const Level &level);
-  std::vector<Term> plugin(const user_op::OpDef &def, const Node &node, const std::vector<Term> &inputs,
-                           const Attributes &attributes);
   Term constantNode(const Node &node, const Attributes &attributes, const Level &level);
   Term tensorTerm(const Tensor &tensor, const std::string &prefix, const std::string &name, bool isInitializer,
                   const SparseTensor *sparse = nullptr);
@@ -428,28 +428,6 @@ std::optional<std::vector<Term>> ModelImport::tried(const Graph &graph, const st
   return std::nullopt;
 }
 
-/// A custom domain's op is the op of that name that a plugin brings.
-std::vector<Term> ModelImport::plugin(const user_op::OpDef &def, const Node &node, const std::vector<Term> &inputs,
-                                      const Attributes &attributes) {
-  Conversion c(draft_, node, 1, inputs, attributes, this);
-  Attrs attrs;
-  for (const auto &[name, a] : attributes) {
-    const user_op::AttrDef *known = def.findAttr(name);
-    if (!known) c.invalid("op " + def.name + " has no attribute '" + shown(name) + "'");
-    switch (a->type()) {
-    case Attribute::INT:
-      attrs[name] = known->type == kAtDataType ? AttrValue(c.elementTypeOf(a->i())) : AttrValue(int64_t{a->i()});
-      break;
-    case Attribute::FLOAT: attrs[name] = AttrValue(static_cast<double>(a->f())); break;
-    case Attribute::STRING: attrs[name] = AttrValue(std::string(a->s())); break;
-    case Attribute::INTS: attrs[name] = AttrValue(std::vector<int64_t>(a->ints().begin(), a->ints().end())); break;
-    case Attribute::FLOATS: attrs[name] = AttrValue(std::vector<float>(a->floats().begin(), a->floats().end())); break;
-    default: c.unsupported("attribute '" + shown(name) + "' is of a kind that no op of opc has");
-    }
-  }
-  return c.ops(def.name, inputs, attrs);
-}
-
 std::vector<Term> ModelImport::convertOne(const Node &node, const std::vector<Term> &inputs,
                                           const Attributes &attributes, Scope *scope, const Level &level) {
   const std::string domain = domainOf(node.domain());
@@ -461,8 +439,11 @@ std::vector<Term> ModelImport::convertOne(const Node &node, const std::vector<Te
   const Converter *converter = ConverterTable::get().find(domain, node.op_type());
   if (!converter) {
     if (const user_op::OpDef *def = domain.empty() ? nullptr : registry_.findOp(node.op_type()))
-      return plugin(*def, node, inputs, attributes);
-    unknown_.note(domain, node.op_type(), version, place_);
+      return convertPluginNode(*def, node, inputs, attributes, &draft_, this);
+    std::string library;
+    for (const StringPair &p : node.metadata_props())
+      if (p.key() == onnx_export::kLibraryKey) library = p.value();
+    unknown_.note(domain, node.op_type(), version, place_, library);
     return std::vector<Term>(static_cast<size_t>(node.output_size()));
   }
   scope_ = scope;

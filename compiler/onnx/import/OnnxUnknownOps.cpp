@@ -5,10 +5,12 @@
 
 namespace opc::onnx {
 
-void UnknownOps::note(const std::string &domain, const std::string &op, int64_t version, const std::string &place) {
+void UnknownOps::note(const std::string &domain, const std::string &op, int64_t version, const std::string &place,
+                      const std::string &library) {
   Op &known = ops_[{domain, op}];
   known.version = version;
   if (known.nodes++ == 0) known.first = place;
+  if (!library.empty()) known.library = library;
 }
 
 std::string UnknownOps::message() const {
@@ -19,7 +21,8 @@ std::string UnknownOps::message() const {
     if (++found > kMostShown) break;
     list += (list.empty() ? "" : "; ") + (key.first.empty() ? "" : shown(key.first) + ".") + shown(key.second) +
             " (version " + std::to_string(op.version) + "): " + std::to_string(op.nodes) +
-            (op.nodes == 1 ? " node, " : " nodes, first ") + op.first;
+            (op.nodes == 1 ? " node, " : " nodes, first ") + op.first +
+            (op.library.empty() ? "" : ", of the plugin " + shown(op.library));
   }
   if (ops_.size() > kMostShown) list += " and " + std::to_string(ops_.size() - kMostShown) + " more";
   return "the model has " + std::to_string(ops_.size()) + (ops_.size() == 1 ? " op" : " ops") +

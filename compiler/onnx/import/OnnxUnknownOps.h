@@ -13,7 +13,9 @@ namespace opc::onnx {
 class UnknownOps {
 public:
   bool empty() const { return ops_.empty(); }
-  void note(const std::string &domain, const std::string &op, int64_t version, const std::string &place);
+  /// `library`: the plugin's that had the op when opc wrote the model, or nothing.
+  void note(const std::string &domain, const std::string &op, int64_t version, const std::string &place,
+            const std::string &library);
   std::string message() const;
   std::string help() const;
 
@@ -22,6 +24,7 @@ private:
     int64_t version;
     size_t nodes = 0;
     std::string first; // the first node's place
+    std::string library;
   };
   std::map<std::pair<std::string, std::string>, Op> ops_; // by domain and name
 };

@@ -109,15 +109,38 @@ TEST_CASE("bf16 is computed in f32", "[onnx_export]") {
   CHECK(model.graph().node(2).name() == "a/3");
 }
 
-TEST_CASE("every op without a form is refused, with its place", "[onnx_export]") {
-  const GraphFacts facts = factsOf(input("x") + unary("a", "lgamma", "x/out") + unary("b", "relu", "a/y_0") +
-                                   unary("c", "digamma", "b/y_0") + output("o", "c/y_0"));
-  const ExportedModel exported = exportModel(facts, registry(), {});
+TEST_CASE("ops without a form are nodes of opc's own domain", "[onnx_export]") {
+  const std::string text = input("x") + unary("a", "lgamma", "x/out") + unary("b", "relu", "a/y_0") +
+                           unary("c", "digamma", "b/y_0") + output("o", "c/y_0");
+  const ExportedModel exported = exportModel(factsOf(text), registry(), {});
+  CHECK(exported.refused.empty());
+  CHECK(exported.ownNodes == std::map<std::string, size_t>{{"digamma", 1}, {"lgamma", 1}});
+  const onnx::Model model = modelOf(text);
+  checkNames(model);
+  REQUIRE(model.graph().node_size() == 3);
+  CHECK(model.graph().node(0).domain() == "opc");
+  CHECK(model.graph().node(0).op_type() == "lgamma");
+  CHECK(model.graph().node(1).domain().empty());
+  REQUIRE(model.opset_import_size() == 2);
+  CHECK(model.opset_import(1).domain() == "opc");
+  CHECK(model.opset_import(1).version() == 1);
+}
+
+TEST_CASE("every op of a later operator set is refused, with its place", "[onnx_export]") {
+  const auto bits = [](const std::string &name, const std::string &of) {
+    return "op { name: '" + name + "' user_conf { op_type_name: 'broadcast_bitwise_and' input { key: 'x' value { s: '" +
+           of + "' } } input { key: 'y' value { s: '" + of + "' } } } }\n";
+  };
+  const GraphFacts facts =
+      factsOf(input("x", "kInt32") + bits("a", "x/out") + bits("b", "a/z_0") + output("o", "b/z_0"));
+  ExportRequest request;
+  request.opset = 17;
+  const ExportedModel exported = exportModel(facts, registry(), request);
   CHECK(exported.bytes.empty());
   REQUIRE(exported.refused.size() == 2);
   CHECK(exported.refused[0].name == "a");
-  CHECK(exported.refused[1].type == "digamma");
-  CHECK(exported.refused[1].range.line == 4);
+  CHECK(exported.refused[1].type == "broadcast_bitwise_and");
+  CHECK(exported.refused[1].range.line == 3);
 }
 
 TEST_CASE("variables without a value are inputs", "[onnx_export]") {

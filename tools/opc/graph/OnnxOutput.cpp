@@ -96,6 +96,17 @@ Diagnostic withoutForm(const std::vector<UnexportedOp> &ops) {
   return d;
 }
 
+/// Of nodes that are ops of opc.
+std::string ownNodesText(const std::map<std::string, size_t> &ops) {
+  size_t nodes = 0;
+  std::string names;
+  for (const auto &[op, count] : ops) {
+    nodes += count;
+    names += (names.empty() ? "" : ", ") + op;
+  }
+  return "note: " + counted(nodes, "node") + " of the domain opc, which opc alone runs: ONNX has no form of " + names;
+}
+
 } // namespace
 
 std::vector<Option> OnnxOutput::options() {
@@ -238,6 +249,7 @@ Outcome<size_t> OnnxOutput::writeModel(Invocation &invocation, const GraphFacts 
   if (output.empty()) return model.bytes.size() + model.data.size();
   for (const std::string &name : model.next)
     invocation.note("note: output " + name + " is what the variable holds after a step");
+  if (!model.ownNodes.empty()) invocation.note(ownNodesText(model.ownNodes));
   if (output == "-") {
     invocation.terminal().file(model.bytes);
     return model.bytes.size();
