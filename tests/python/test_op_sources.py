@@ -85,6 +85,17 @@ class Sources(StyleTest):
         self.assertEqual(done.returncode, 5)
         self.assertIn("error[OPC0622]", done.stderr)
 
+    def test_an_op_that_only_the_program_defines_is_no_modules(self):
+        os.makedirs(self.path("ops"))
+        below = "    " + TWICE.replace("\n", "\n    ")
+        use = "g = opc.Graph('g'); g.output('y', twice(g.input('x', (1,)))); g.save('g.pbtxt')"
+        self.write("ops/twice.py", "import opc", 'if __name__ == "__main__":', below, "    " + use)
+        self.assertEqual(self.python("ops/twice.py").stderr, "")
+        done = self.opc("run", "g.pbtxt", "--fill", "ones", "--op-path", "ops")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        for part in ("OPC0923", "twice.py defines no op 'demo::twice'", 'at the top level of the module, in no function and not below `if __name__ == "__main__":`'):
+            self.assertIn(part, done.stderr)
+
     def test_a_program_that_builds_graphs_does_not_run(self):
         self.twice()
         self.write("ops/build.py", "import opc, twice", "print('built')", "g = opc.Graph('h')", "g.output('y', twice.twice(g.input('x', (1,))))", "g.save('h.pbtxt')")

@@ -10,6 +10,7 @@ from style_programs import path_of
 
 sys.path.append(path_of("--compat-path"))
 import paddle  # noqa: E402
+from paddle import static  # noqa: E402
 from paddle.autograd import PyLayer  # noqa: E402
 
 
@@ -74,6 +75,45 @@ class Noting(PyLayer):
         return dy * 2
 
 
+class Positive(PyLayer):
+    """Its output's size depends on values."""
+
+    @staticmethod
+    def forward(ctx, x):
+        chosen = x.numpy() > 0
+        ctx.chosen = chosen
+        return paddle.to_tensor(x.numpy()[chosen])
+
+    @staticmethod
+    def backward(ctx, dy):
+        dx = np.zeros(ctx.chosen.shape, "f")
+        dx[ctx.chosen] = dy.numpy()
+        return paddle.to_tensor(dx)
+
+
+class Wrong(PyLayer):
+    @staticmethod
+    def forward(ctx, x, saves):
+        ctx.saves = saves
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, dy, more=None, *, most=None):
+        if ctx.saves:
+            ctx.save_for_backward(dy)
+        return dy
+
+
+class Greedy(PyLayer):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, dy, dz):
+        return dy
+
+
 class Typed(PyLayer):
     @staticmethod
     def forward(ctx, x, factor):
@@ -95,6 +135,32 @@ class Arguments(unittest.TestCase):
         Noting.apply(tensor, holds)
         self.assertEqual(holds, [[9.0]])
 
+    def test_a_size_that_depends_on_values_is_that_of_each_call(self):
+        for values in ([1.0, 2.0], [1.0, -2.0], [-1.0, -2.0], [3.0, 4.0], [-3.0, 4.0]):
+            x = paddle.to_tensor(values, stop_gradient=False)
+            y = Positive.apply(x)
+            np.testing.assert_array_equal(y.numpy(), [v for v in values if v > 0])
+            (y * 3).sum().backward()
+            np.testing.assert_array_equal(x.grad.numpy(), [3 * (v > 0) for v in values])
+
+    def test_what_backward_gets_and_may_do(self):
+        x = paddle.to_tensor([1.0], stop_gradient=False)
+        Wrong.apply(x, False).backward()
+        self.assertEqual(x.grad.item(), 1)
+        for wrong, says in (
+            (lambda: Wrong.apply(x, True), "save_for_backward is called in forward only"),
+            (lambda: Greedy.apply(x), "it gets ctx and the gradient of each Tensor that forward returns: 2 arguments"),
+        ):
+            with self.assertRaises(opc.ExecutionError) as raised:
+                wrong().backward()
+            self.assertIn(says, str(raised.exception))
+            self.assertNotIn("attributes by keyword", str(raised.exception))
+
+    def test_functions_want_tensors(self):
+        for value, says in ((np.ones(2), "paddle.tanh takes a Tensor, found ndarray"), (2.0, "paddle.tanh takes a Tensor, found float")):
+            with self.assertRaisesRegex(TypeError, says):
+                paddle.tanh(value)
+
     def test_arguments_of_other_types_are_other_calls(self):
         x = paddle.to_tensor([1.5])
         for factor, kind in ((2, "float32"), (2.0, "float64"), (2, "float32"), (True, "float32")):
@@ -110,18 +176,83 @@ class Arguments(unittest.TestCase):
 
 
 class Programs(unittest.TestCase):
-    def test_a_program_that_runs_for_what_its_function_does(self):
+    def setUp(self):
         paddle.enable_static()
         self.addCleanup(paddle.disable_static)
+        self.main, self.exe = static.Program(), static.Executor(paddle.CPUPlace())
+
+    def run_(self, fetched):
+        """With a = [1, 1, 1]: the first element of each."""
+        return [float(v.reshape(-1)[0]) for v in self.exe.run(self.main, feed={"a": np.ones(3)}, fetch_list=fetched)]
+
+    def test_a_function_that_writes_what_is_fed(self):
+        with static.program_guard(self.main):
+            a = static.data("a", [3])
+            before = a * 3
+            static.py_func(lambda x: x + 1, a, a)
+            after = a * 10
+        for fetched, expected in (([after, a], [20, 2]), ([a], [2]), (["a", before], [2, 3])):
+            self.assertEqual(self.run_(fetched), expected)
+        got = self.main.graph([after, a]).compile().run(a=np.ones(3, "f"))
+        np.testing.assert_array_equal(got["a@OUT"], [2, 2, 2])
+        np.testing.assert_array_equal(got[after.name], [20, 20, 20])
+
+    def test_a_function_that_writes_a_parameter(self):
+        with static.program_guard(self.main):
+            a, w = static.data("a", [3]), static.create_parameter([3], name="w", default_initializer=5.0)
+            before = w * a
+            static.py_func(lambda x, y: x + y, [a, w], w)
+            after = w * 2
+        self.assertEqual(self.run_([before, after, "w"]), [5, 12, 6])
+        self.assertEqual(self.run_([after]), [14])  # parameters stay written, fetched or not
+        self.assertEqual(self.run_([]), [])
+        self.assertEqual(self.run_([w, before]), [9, 8])
+
+    def test_gradients_have_paddles_names_and_no_gradients(self):
+        with static.program_guard(self.main):
+            a, w = static.data("a", [3]), static.create_parameter([3], name="w", default_initializer=5.0)
+            loss = (a * w * w).sum()
+            ((_, first),) = static.append_backward(loss)
+            (second,) = static.gradients(loss, w)
+            self.assertEqual(first.name, "w@GRAD")
+            self.assertNotEqual(second.name, first.name)
+            self.assertEqual((self.run_(["w@GRAD"]), self.run_([second])), ([10], [10]))
+            for wrong in (lambda: static.gradients(first, a), lambda: first * 2, lambda: static.py_func(np.abs, first, a)):
+                with self.assertRaisesRegex(NotImplementedError, "w@GRAD"):
+                    wrong()
+
+    def test_variables_are_declared_in_full(self):
+        block = self.main.current_block()
+        self.assertEqual(block.create_var(name="scalar", dtype="float32", shape=()).shape, ())
+        for more, absent in (({}, "dtype and shape"), ({"shape": [3]}, "dtype"), ({"dtype": "float32"}, "shape")):
+            with self.assertRaisesRegex(ValueError, f"create_var of 'o': give {absent}:"):
+                block.create_var(name="o", **more)
+
+    def test_functions_get_arrays_in_their_order(self):
+        backward_gets = "it gets each x, each out and the gradient of each out"
+        for func, backward, says in (
+            (lambda x: paddle.tanh(x), None, "must not call paddle's functions: use numpy's"),
+            (lambda x, y: x, None, "it gets one tensor for each input: 1 argument"),
+            (np.tanh, lambda y, dy: dy * (1 - y * y), backward_gets),
+        ):
+            self.main = static.Program()
+            with static.program_guard(self.main):
+                a = static.data("a", [3])
+                out = self.main.current_block().create_var(name="out", dtype="float32", shape=[3])
+                static.py_func(func, a, out, backward)
+                fetched = static.gradients(out, a) if backward else [out]
+            with self.assertRaises(opc.ExecutionError) as raised:
+                self.run_(fetched)
+            self.assertIn(says, str(raised.exception))
+
+    def test_a_program_that_runs_for_what_its_function_does(self):
         seen = []
-        main = paddle.static.Program()
-        with paddle.static.program_guard(main):
-            x = paddle.static.data("x", [None, 2])
-            paddle.static.py_func(lambda a: seen.append(a.tolist()), x, None)
-        exe = paddle.static.Executor(paddle.CPUPlace())
-        exe.run(paddle.static.default_startup_program())
+        with static.program_guard(self.main):
+            x = static.data("x", [None, 2])
+            static.py_func(lambda a: seen.append(a.tolist()), x, None)
+        self.exe.run(static.default_startup_program())
         for rows in ([[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]):
-            self.assertEqual(exe.run(main, feed={"x": np.array(rows, "f")}), [])
+            self.assertEqual(self.exe.run(self.main, feed={"x": np.array(rows, "f")}), [])
             self.assertEqual(seen.pop(), rows)
             self.assertEqual(seen, [])
 

@@ -91,7 +91,7 @@ def kernel_in(path: str, op: str, qualified_name: str, line: int) -> _op.Kernel:
     raise HostError(
         "OPC0923",
         f"{path} defines no op '{op}'; it defines {', '.join(mine) or 'none'}",
-        "save the graph again with the file as it is now",
+        'define it at the top level of the module, in no function and not below `if __name__ == "__main__":`, then save the graph again',
     )
 
 

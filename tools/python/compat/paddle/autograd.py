@@ -55,8 +55,11 @@ class PyLayerContext:
         self._saved: Optional[Tuple[Any, ...]] = None
         self._stopped: Tuple[Any, ...] = ()
         self._materialize = True
+        self._in_forward = True
 
     def save_for_backward(self, *tensors: Any) -> None:
+        if not self._in_forward:
+            raise RuntimeError("save_for_backward is called in forward only: backward reads what that has saved, ctx.saved_tensor()")
         if self._saved is not None:
             raise RuntimeError("save_for_backward is called once: give it all tensors together")
         self._saved = tensors
@@ -120,6 +123,7 @@ class Call:
         self.context, self.result = PyLayerContext(), None  # result: with slots for the tensors
         self.stopped: List[bool] = []  # which outputs forward has marked
         self.reached: List[bool] = []  # at once: which outputs a gradient has reached
+        self.specs: List[opc.Spec] = []  # what forward has given last
 
     def again(self) -> "Call":
         """For another run of forward than the caller's."""
@@ -130,6 +134,7 @@ class Call:
         args, kwargs = _put(self.arguments, [Tensor(a) for a in classes.copies(data)])
         found: List[Tensor] = []
         self.result = _take(self.layer.forward(self.context, *args, **kwargs), found, Tensor)
+        self.context._in_forward = False
         if not found:
             raise ValueError(f"{self.layer.__name__}.forward must return at least one Tensor: at least one output is a Tensor")
         self.stopped = [any(t is s for s in self.context._stopped) for t in found]
@@ -137,6 +142,7 @@ class Call:
         for i, array in enumerate(arrays):
             if array.dtype.kind not in "biuf":
                 raise TypeError(f"{self.layer.__name__}.forward gives Tensor {i} of type {array.dtype}: a graph has bool, integers and floats")
+        self.specs = [opc.Spec(a.shape, a.dtype) for a in arrays]
         return arrays
 
     def _heads(self, dys: Sequence[np.ndarray]) -> List[Optional[Tensor]]:
@@ -147,9 +153,9 @@ class Call:
         return made
 
     def backward(self, dys: Sequence[np.ndarray], data: Sequence[np.ndarray]) -> List[Optional[np.ndarray]]:
-        got = self.layer.backward(self.context, *self._heads(dys))
-        gradients = list(got) if isinstance(got, (list, tuple)) else [got]
         name = self.layer.__name__
+        got = called(self.layer.backward, [self.context, *self._heads(dys)], f"{name}.backward", "ctx and the gradient of each Tensor that forward returns")
+        gradients = list(got) if isinstance(got, (list, tuple)) else [got]
         if len(gradients) != len(data):
             raise ValueError(f"{name}.backward must return {len(data)} gradients, one for each Tensor of forward; found {len(gradients)}")
         for i, gradient in enumerate(gradients):
@@ -158,6 +164,27 @@ class Call:
             if gradient is not None and self.stops and self.stops[i]:
                 raise ValueError(f"{name}.backward must return None as number {i}: that input of forward has stop_gradient=True")
         return [None if g is None else np.asarray(g) for g in gradients]
+
+
+def called(function: Callable[..., Any], given: Sequence[Any], name: str, what: str) -> Any:
+    """What a function of the user's gives for these; an error of its parameters says in words what it gets."""
+    try:
+        return function(*given)
+    except TypeError:
+        _refuse_if_unfit(function, given, name, what)
+        raise
+
+
+def _refuse_if_unfit(function: Callable[..., Any], given: Sequence[Any], name: str, what: str) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a builtin's, say
+        return
+    try:
+        signature.bind(*given)
+    except TypeError as e:
+        count = f"{len(given)} argument" + "s" * (len(given) != 1)
+        raise HostError("OPC0622", f"{name}{signature} cannot be called with {count}: {e}", f"it gets {what}: {count}") from None
 
 
 _now: List[Call] = []  # the call that runs at once
@@ -373,10 +400,18 @@ def probe(call: Call, key: Any, data: Sequence[np.ndarray]) -> Tuple[List[opc.Sp
     if known is None:
         with classes.probing():
             call = call.again()
-            known = ([opc.Spec(a.shape, a.dtype) for a in call.forward(data)], call.result)
+            call.forward(data)
+            known = (call.specs, call.result)
         if key is not None:
-            _probed[key] = known
+            _remember(key, known)
     return known
+
+
+def _remember(key: Any, known: Tuple[List[opc.Spec], Any]) -> None:
+    try:
+        _probed[key] = known
+    except TypeError:  # arguments that cannot be compared
+        pass
 
 
 def _hashable(value: Any) -> Any:
@@ -406,14 +441,26 @@ def _node(layer: type, arguments: Any, tensors: List[opc.Tensor]) -> Any:
 def _at_once(layer: type, arguments: Any, tensors: List[Tensor]) -> Any:
     operator, values = _operators[layer], [t._value for t in tensors]
     call = Call(layer, arguments, [t.stop_gradient for t in tensors])
-    specs, _ = probe(call, (layer, _hashable(arguments), eager.key_of(values)), values)
-    attrs = {"instance": classes.EAGER, "arguments": "", "at": shapes_of(values), **said(specs, values)}
+    key = ("at once", layer, _hashable(arguments), eager.key_of(values))
 
-    def build(t: List[opc.Tensor]) -> Sequence[opc.Tensor]:
-        operator.register()
-        return add_op(operator.name, {"data": t}, attrs, outputs={"output": len(specs)})
+    def compute(specs: Sequence[opc.Spec]) -> Tuple[Dict[str, Any], List[np.ndarray]]:
+        attrs = {"instance": classes.EAGER, "arguments": "", "at": shapes_of(values), **said(specs, values)}
 
-    outputs = [Tensor(a) for a in _run(call, ("forward", layer, str(attrs)), build, values)]
+        def build(t: List[opc.Tensor]) -> Sequence[opc.Tensor]:
+            operator.register()
+            return add_op(operator.name, {"data": t}, attrs, outputs={"output": len(specs)})
+
+        return attrs, _run(call, ("forward", layer, str(attrs)), build, values)
+
+    specs, _ = probe(call, key, values)
+    try:
+        attrs, arrays = compute(specs)
+    except opc.Error:
+        if not call.specs or call.specs == list(specs):
+            raise
+        _remember(key, (call.specs, call.result))  # with these values forward gives other sizes than with the last
+        attrs, arrays = compute(call.specs)
+    outputs = [Tensor(a) for a in arrays]
     if grad_enabled() and any(t._on_tape() for t in tensors):
         count = len(values)
 

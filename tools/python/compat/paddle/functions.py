@@ -7,7 +7,7 @@ import numpy as np
 import opc
 
 from .dtypes import numpy_type
-from .tensor import Tensor, apply
+from .tensor import Tensor, apply, no_tensor
 
 _generator = np.random.default_rng()
 
@@ -140,8 +140,12 @@ def ones(shape: Sequence[int], dtype: Any = "float32") -> Tensor:
 
 
 def zeros_like(x: Tensor) -> Tensor:
+    if not isinstance(x, Tensor):
+        raise TypeError(no_tensor("zeros_like", x))
     return Tensor(np.zeros_like(x._value))
 
 
 def ones_like(x: Tensor) -> Tensor:
+    if not isinstance(x, Tensor):
+        raise TypeError(no_tensor("ones_like", x))
     return Tensor(np.ones_like(x._value))

@@ -109,10 +109,21 @@ class Variable:
         raise TypeError(f"{self!r} has no values while the program is built")
 
 
+def no_tensor(function: str, value: Any) -> str:
+    """What is wrong with a call of this function on something that is no tensor."""
+    kind = type(value).__name__
+    if classes.inside_kernel() and isinstance(value, np.ndarray):
+        return f"paddle.{function} on a numpy array: func and backward_func of py_func get arrays and must not call paddle's functions: use numpy's"
+    return f"paddle.{function} takes a Tensor, found {kind}: paddle.to_tensor(x) makes one"
+
+
 def apply(name: str, build: Callable[[List[Any]], Sequence[Any]], numpy: Optional[Callable[..., Any]], inputs: Sequence[Any], settings: Any = None) -> List[Any]:
     """An op: at once on tensors, as a node on tensors of a graph, into the program on variables."""
     from . import autograd
 
+    for x in inputs:
+        if not isinstance(x, (Tensor, Variable, opc.Tensor)):
+            raise TypeError(no_tensor(name, x))
     if any(isinstance(x, Variable) for x in inputs):
         variable = next(x for x in inputs if isinstance(x, Variable))
         return variable.program.add(name, list(inputs), build)

@@ -9,10 +9,12 @@ from opc._graph import add_op
 from opc._schema import Attribute
 from opc_styles import classes
 
-from ..autograd import AT, SPEC_ATTRS, probing_rule, said, shapes_of, specs_of, zeros_of
+from ..autograd import AT, SPEC_ATTRS, called, probing_rule, said, shapes_of, specs_of, zeros_of
 from ..tensor import Tensor, Variable
 
 Function = Callable[..., Any]
+EACH_INPUT = "one tensor for each input"
+BACKWARD_GETS = "each x, each out and the gradient of each out, in this order, without those of skip_vars_in_backward_input"
 
 
 class Rule(NamedTuple):
@@ -22,16 +24,18 @@ class Rule(NamedTuple):
     backward: Optional[Function]
     tensors: bool
 
-    def call(self, function: Function, arrays: Sequence[Optional[np.ndarray]]) -> List[Any]:
+    def call(self, function: Function, arrays: Sequence[Optional[np.ndarray]], what: str) -> List[Any]:
+        """what: the function gets, in words."""
         given = [Tensor(a) for a in arrays] if self.tensors else arrays
-        got = function(*given)
+        role = "backward" if function is self.backward else "forward"
+        got = called(function, given, f"the {role} function {getattr(function, '__name__', type(function).__name__)}", what)
         listed = [] if got is None else list(got) if isinstance(got, (list, tuple)) else [got]
         return [None if v is None else np.asarray(v) for v in listed]
 
     def specs(self, tensors: Sequence[Any]) -> List[opc.Spec]:
         """What the function gives for zeros."""
         with classes.probing():
-            return [opc.Spec(a.shape, a.dtype) for a in self.call(self.func, zeros_of(tensors))]
+            return [opc.Spec(a.shape, a.dtype) for a in self.call(self.func, zeros_of(tensors), EACH_INPUT)]
 
 
 _operators: Dict[str, Tuple[Rule, classes.ClassOperator]] = {}
@@ -40,14 +44,14 @@ _operators: Dict[str, Tuple[Rule, classes.ClassOperator]] = {}
 def _kernels(name: str, rule: Rule) -> Tuple[Function, Function]:
     def forward(data: Any, *, at: Any, shapes: Any, types: Any, skip: Any) -> Any:
         with classes.kernel_of(name):
-            return rule.call(rule.func, classes.copies(data))
+            return rule.call(rule.func, classes.copies(data), EACH_INPUT)
 
     def backward(doutput: Any, *, data: Any, output: Any, skip: Any) -> Any:
         with classes.kernel_of(name + "_grad"):
             assert rule.backward is not None
             known = [*classes.copies(data), *classes.copies(output)]
             kept = [a for i, a in enumerate(known) if i not in skip]
-            got = rule.call(rule.backward, [*kept, *classes.copies(doutput)])
+            got = rule.call(rule.backward, [*kept, *classes.copies(doutput)], "the gradients of the outputs" if rule.tensors else BACKWARD_GETS)
             count = len(data or ())
             if len(got) != count:
                 raise ValueError(f"{rule.backward.__name__} must return {count} gradients, one for each input (None: no gradient); found {len(got)}")
@@ -156,6 +160,8 @@ def py_func(func: Function, x: Any, out: Any, backward_func: Optional[Function] 
     for v in known:
         if not isinstance(v, Variable):
             raise TypeError(f"py_func: {v!r} is no variable of a program")
+        if hasattr(v, "_gradient_of"):
+            raise NotImplementedError(f"py_func: {v.name} is a gradient, which runs fetch and no op of a program reads or writes")
     program = (known[0]).program
     from .program import Op
 

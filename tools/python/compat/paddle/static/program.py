@@ -14,6 +14,9 @@ from ..tensor import Variable
 Build = Callable[[List[opc.Tensor]], Sequence[opc.Tensor]]
 
 
+ON_GRAPHS = "program.graph(fetch_list) is an opc.Graph, whose grad() can be called again where all its ops are built-in ones"
+
+
 class Op(NamedTuple):
     """An op of a program: how it is put into a graph."""
 
@@ -28,8 +31,11 @@ class Block:
     def __init__(self, program: "Program") -> None:
         self._program = program
 
-    def create_var(self, name: Optional[str] = None, dtype: Any = "float32", shape: Sequence[int] = (), **kwargs: Any) -> Variable:
+    def create_var(self, name: Optional[str] = None, dtype: Any = None, shape: Optional[Sequence[int]] = None, **kwargs: Any) -> Variable:
         """A variable that an op will write, py_func say. -1 is a size that the first input of the op has there."""
+        if dtype is None or shape is None:
+            absent = " and ".join(n for n, v in (("dtype", dtype), ("shape", shape)) if v is None)
+            raise ValueError(f"create_var of {name!r}: give {absent}: nothing else says it, create_var(name='out', dtype='float32', shape=[2, 3])")
         return self._program.variable(name or self._program.free_name("var"), shape, dtype)
 
     def var(self, name: str) -> Variable:
@@ -66,6 +72,8 @@ class Program:
         for x in inputs:
             if not isinstance(x, Variable) or x.program is not self:
                 raise TypeError(f"{x!r} is no variable of this program")
+            if hasattr(x, "_gradient_of"):
+                raise NotImplementedError(f"{kind}: {x.name} is a gradient, which runs fetch and no op of a program reads; {ON_GRAPHS}")
         shapes = []
         for size in (2, 3):  # an open size is where two graphs differ
             graph = opc.Graph("shapes")
@@ -79,11 +87,14 @@ class Program:
         return outputs
 
     def graph(self, fetch_list: Sequence[Any] = (), name: str = "program", **shapes: Sequence[int]) -> opc.Graph:
-        """The opc.Graph: `static.data` are inputs, parameters variables, what is fetched outputs, under their names.
+        """The opc.Graph: `static.data` are inputs, parameters variables, what is fetched outputs, under their names; data and
+        parameters that an op writes, which are inputs and variables of their names already, under those of `output_name`.
 
         shapes: of data whose declaration leaves sizes open.
         """
         fetched = [self._find(f) for f in fetch_list]
+        written = {id(v): v for op in self.ops for v in op.outputs}
+        fetched += [v for v in written.values() if v.kind == "parameter"]
         graph = opc.Graph(name)
         made: Dict[int, opc.Tensor] = {}
         with graph:
@@ -101,8 +112,9 @@ class Program:
                 for v in source[0] if source else [variable]:
                     if id(v) not in made:
                         raise ValueError(f"{v.name} cannot be computed: an input is not fed, or its shape is not known")
-                    if v.name not in graph.outputs and v.kind == "op":
-                        graph.output(v.name, made[id(v)])
+                    output = output_name(v)
+                    if output not in graph.outputs and (v.kind == "op" or id(v) in written):
+                        graph.output(output, made[id(v)])
         return graph
 
     def _find(self, fetch: Union[str, Variable]) -> Variable:
@@ -116,11 +128,16 @@ class Program:
         if key not in self._compiled:
             graph = self.graph(fetched, **shapes)
             for targets, wrt in _gradient_groups(fetched):
-                graph = graph.grad([t.name for t in targets], [x.name for x in wrt])
+                graph = graph.grad([output_name(t) for t in targets], [x.name for x in wrt])
             if not graph.outputs:  # it runs for what its functions do
                 graph.output("ran", next(iter([*graph.inputs.values(), *graph.variables.values()])))
             self._compiled[key] = graph.compile().session()
         return self._compiled[key]
+
+
+def output_name(variable: Variable) -> str:
+    """What the graph of a program calls the output with its values."""
+    return variable.name if variable.kind == "op" else variable.name + "@OUT"
 
 
 def eager_key(shapes: Mapping[str, Sequence[int]]) -> Tuple[Any, ...]:
@@ -229,14 +246,15 @@ class Executor:
                 session.variables[name] = program.values[name]
             got = session.run(**{n: a for n, a in feeds.items() if n in session.inputs})
             for name in session.variables:
-                program.values[name] = session.variables[name]
+                program.values[name] = got.get(name + "@OUT", session.variables[name])
         return [self._value(program, v, feeds, got) for v in fetched]
 
     def _value(self, program: Program, variable: Variable, feeds: Mapping[str, np.ndarray], got: Mapping[str, np.ndarray]) -> np.ndarray:
         source = getattr(variable, "_gradient_of", None)
         if source:
             return got[source[1].name + ".grad"]
-        return {"data": feeds, "parameter": program.values}.get(variable.kind, got)[variable.name]
+        output = output_name(variable)
+        return got[output] if output in got else {"data": feeds, "parameter": program.values}[variable.kind][variable.name]
 
 
 def gradients(targets: Any, inputs: Any, target_gradients: Any = None, no_grad_set: Any = None) -> List[Variable]:
@@ -244,11 +262,17 @@ def gradients(targets: Any, inputs: Any, target_gradients: Any = None, no_grad_s
     if target_gradients is not None:
         raise NotImplementedError("gradients: target_gradients; multiply the targets by them instead")
     listed = list(targets) if isinstance(targets, (list, tuple)) else [targets]
+    for target in listed:
+        if hasattr(target, "_gradient_of"):
+            raise NotImplementedError(f"gradients of {target.name}: there are no second derivatives in a program; {ON_GRAPHS}")
     made = []
     for x in list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]:
         if x.kind == "op":
             raise NotImplementedError(f"gradients for {x.name}: they are of data and parameters here")
-        gradient = x.program.variable(x.program.free_name(x.name + "@GRAD"), x.shape, x.dtype)
+        name = x.name + "@GRAD"  # as Paddle names the first one
+        while name in x.program.variables:
+            name = x.program.free_name(x.name + "@GRAD")
+        gradient = x.program.variable(name, x.shape, x.dtype)
         gradient._gradient_of = (listed, x)
         made.append(gradient)
     return made
