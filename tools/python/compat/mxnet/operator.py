@@ -1,11 +1,13 @@
 """Operators of classes: mx.operator. Each registered class is the op `mxnet::NAME` of graphs, with a gradient op."""
 # SPDX-License-Identifier: Apache-2.0
 import inspect
+import numbers
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 import opc
+from opc._errors import failure
 from opc._graph import add_op
 from opc._schema import Attribute, check_name
 from opc_styles import classes, eager
@@ -100,14 +102,27 @@ class Use:
         self.arguments = list(self.prop.list_arguments())
         self.outputs = list(self.prop.list_outputs())
         self.aux = list(self.prop.list_auxiliary_states())
+        self._check_names()
         self.op: Optional[CustomOp] = None
         self.req: Optional[List[str]] = None  # of the inputs' gradients, where the caller says it
         self.is_train: Optional[bool] = None
 
+    def _check_names(self) -> None:
+        """An operator gives something, and what it is called with is told apart by names."""
+        if not self.outputs:
+            raise MXNetError(f"{self.name}: list_outputs returns no name: an operator needs an output, ['output'] say")
+        inputs: Dict[str, str] = {}
+        outputs: Dict[str, str] = {}
+        for rule, names, seen in (("list_arguments", self.arguments, inputs), ("list_auxiliary_states", self.aux, inputs), ("list_outputs", self.outputs, outputs)):
+            for n in names:
+                if n in seen:
+                    again = "twice" if seen[n] == rule else f"which {seen[n]} returns, too"
+                    raise MXNetError(f"{self.name}: {rule} returns the name '{n}' {again}: each needs a name of its own")
+                seen[n] = rule
+
     def infer(self, shapes: Shapes, types: List[Any]) -> List[opc.Spec]:
         """The outputs. Lists of a wrong length are errors here, not later."""
-        answer = self.prop.infer_shape([list(s) for s in shapes])
-        inferred = self._lists(answer, "infer_shape")
+        inferred = self.inferred_shapes(shapes)
         for argument, is_, wants in zip(self.arguments, shapes, inferred[0]):
             if list(is_) != list(wants):
                 raise MXNetError(f"{self.name}: infer_shape wants {argument} of shape {tuple(wants)}, found {tuple(is_)}")
@@ -117,7 +132,21 @@ class Use:
             if kind != np.dtype(wanted):
                 raise MXNetError(f"{self.name}: infer_type wants {argument} of type {np.dtype(wanted).name}, found {kind.name}")
         kinds = answer[1]
-        return [opc.Spec(tuple(int(d) for d in s), np.dtype(t)) for s, t in zip(inferred[1], kinds)]
+        return [opc.Spec(tuple(s), np.dtype(t)) for s, t in zip(inferred[1], kinds)]
+
+    def inferred_shapes(self, shapes: Shapes) -> Tuple[List[List[int]], ...]:
+        """What infer_shape answers: of the inputs, the outputs and, where it says them, the auxiliary states."""
+        lists = self._lists(self.prop.infer_shape([list(s) for s in shapes]), "infer_shape")
+        kinds = (("input", self.arguments), ("output", self.outputs), ("auxiliary state", self.aux))
+        return tuple([self._sizes(s, f"{kind} '{n}'") for n, s in zip(names, found)] for (kind, names), found in zip(kinds, lists))
+
+    def _sizes(self, shape: Any, what: str) -> List[int]:
+        if not isinstance(shape, (list, tuple, np.ndarray)):
+            raise MXNetError(f"{self.name}: infer_shape answers {shape!r} for its {what}, which is no shape: a list of sizes such as [2, 3]")
+        for d in shape:
+            if not isinstance(d, numbers.Real) or not float(d).is_integer():
+                raise MXNetError(f"{self.name}: infer_shape answers {list(shape)} for its {what}, and {d!r} is no whole number: // divides sizes")
+        return [int(d) for d in shape]
 
     def _lists(self, answer: Any, rule: str) -> Tuple[Any, ...]:
         if not isinstance(answer, (list, tuple)) or len(answer) not in (2, 3):
@@ -289,7 +318,12 @@ def in_graph(op_type: str, args: Sequence[Any], kwargs: Dict[str, Any]) -> Any:
     """Custom on tensors of an opc.Graph."""
     name, is_train = kwargs.pop("name", None), bool(kwargs.pop("is_train", False))
     use, settings, given = parse(op_type, args, kwargs, lambda v: isinstance(v, opc.Tensor))
-    made = add_node(use, settings, *_complete(use, given), is_train, name)
+    data, aux = _complete(use, given)
+    for state, tensor in zip(use.aux, aux):
+        if tensor.op_name not in tensor.graph.variables:
+            message = f"{use.name}: it writes its auxiliary state {state}, and {tensor.name} is no variable"
+            raise failure(3, "OPC0208", message, "give it graph.variable(..., trainable=False) itself, before any view or cast")
+    made = add_node(use, settings, data, aux, is_train, name)
     return made[0] if len(made) == 1 else made
 
 

@@ -166,6 +166,9 @@ def Custom(*args: Any, op_type: str, name: Optional[str] = None, **kwargs: Any) 
         return operator.in_graph(op_type, args, dict(kwargs, name=name))
     use, settings, given = operator.parse(op_type, args, kwargs, lambda v: isinstance(v, Symbol))
     name = name or _free_name(op_type)
+    for n in use.aux:
+        if n in given and given[n].kind == "op":
+            raise MXNetError(f"{use.name}: it writes its auxiliary state {n}, and {given[n].name} is computed: give it mx.sym.Variable('{n}')")
     data = [given.get(n) or Variable(f"{name}_{n}") for n in use.arguments]
     aux = [_state(given[n].name if n in given else f"{name}_{n}") for n in use.aux]
     key = object()
@@ -195,8 +198,9 @@ def _know_shapes(b: Binding, use: operator.Use, data: List[Symbol], aux: List[Sy
         types.append(None if kind is None else operator.numpy_type(use.name, kind).type)
     first = next((t for t in types if t is not None), np.float32)  # of those that nobody says
     types = [first if t is None else t for t in types]
-    for rule, answer, known in (("infer_shape", use.prop.infer_shape(shapes), b.shapes), ("infer_type", use.prop.infer_type(types), b.types)):
-        lists = use._lists(answer, rule)
+    answers: Sequence[Tuple[Tuple[Any, ...], Dict[str, Any]]]
+    answers = (use.inferred_shapes(shapes), b.shapes), (use._lists(use.prop.infer_type(types), "infer_type"), b.types)
+    for lists, known in answers:
         for symbols, found in ((data, lists[0]), (aux, lists[2] if len(lists) == 3 else ())):
             for s, value in zip(symbols, found):
                 own = getattr(s, "shape" if known is b.shapes else "dtype", None)
@@ -263,7 +267,9 @@ class Executor:
         return self.outputs
 
     def backward(self, out_grads: Any = None) -> None:
-        """Fills `grad_dict`; one step of a graph with the forward ops and their gradients."""
+        """Fills `grad_dict`; one step of a graph with the forward ops and their gradients. Where nothing has run yet, `forward` does."""
+        if not self.outputs:
+            self.forward(is_train=True)
         head = out_grads[0] if isinstance(out_grads, (list, tuple)) else out_grads
         dy = np.ones_like(self.outputs[0]._value) if head is None else head._value
         wanted = [n for n in self._req if self.arg_dict[n]._value.dtype.kind == "f"]

@@ -1,0 +1,121 @@
+"""mxnet's style: what Props may answer, auxiliary states of graphs, and executors that go back first."""
+# SPDX-License-Identifier: Apache-2.0
+import sys
+import unittest
+import warnings
+
+import numpy as np
+
+import opc
+from style_programs import path_of
+
+sys.path.append(path_of("--compat-path"))
+import mxnet as mx  # noqa: E402
+
+
+class Squares(mx.operator.CustomOp):
+    """Half of the values' squares; the state counts."""
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        aux[0][:] = aux[0] + 1
+        self.assign(out_data[0], req[0], in_data[0] * in_data[0] / 2)
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self.assign(in_grad[0], req[0], out_grad[0] * in_data[0])
+
+
+class SquaresProp(mx.operator.CustomOpProp):
+    size = staticmethod(lambda n: n)
+
+    def list_auxiliary_states(self):
+        return ["count"]
+
+    def infer_shape(self, in_shape):
+        return in_shape, [[self.size(n) for n in in_shape[0]]], [[1]]
+
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        return Squares()
+
+
+mx.operator.register("squares")(SquaresProp)
+
+
+def registered(**changes):
+    """The name of an operator that is another in this."""
+    mx.operator.register("changed")(type("Changed", (SquaresProp,), changes))
+    return "changed"
+
+
+def eager(name):
+    return mx.nd.Custom(mx.nd.array([1, 2, 3]), mx.nd.zeros((1,)), op_type=name)
+
+
+class Refused(unittest.TestCase):
+    def setUp(self):
+        self.enterContext(warnings.catch_warnings())
+        warnings.simplefilter("ignore")  # of operators that are replaced
+
+    def refuses(self, says, **changes):
+        name = registered(**changes)
+        for call in (lambda: eager(name), lambda: mx.sym.Custom(mx.sym.Variable("a"), op_type=name).simple_bind(mx.cpu(), a=(3,))):
+            with self.assertRaises((mx.MXNetError, opc.Error)) as raised:
+                call()
+            self.assertIn("mxnet::changed: " + says, str(raised.exception))
+
+    def test_sizes_that_are_not_whole(self):
+        for size, shown in ((lambda n: n / 2, "1.5"), (lambda n: "3", "'3'"), (lambda n: None, "None"), (lambda n: float("nan"), "nan")):
+            self.refuses(f"infer_shape answers [{shown}] for its output 'output', and {shown} is no whole number", size=staticmethod(size))
+        self.refuses("infer_shape answers 3 for its output 'output', which is no shape", infer_shape=lambda self, s: (s, s[0], [[1]]))
+        self.refuses("infer_shape answers [0.5] for its auxiliary state 'count'", infer_shape=lambda self, s: (s, s, [[0.5]]))
+
+    def test_whole_sizes_of_any_type(self):
+        for size in (np.int64, np.int32, np.float64, float):
+            np.testing.assert_array_equal(eager(registered(size=staticmethod(size))).asnumpy(), [0.5, 2, 4.5])
+
+    def test_names(self):
+        two = lambda self: ["a", "a"]  # noqa: E731
+        self.refuses("list_arguments returns the name 'a' twice", list_arguments=two)
+        self.refuses("list_outputs returns the name 'a' twice", list_outputs=two)
+        self.refuses("list_auxiliary_states returns the name 'a' twice", list_auxiliary_states=two)
+        self.refuses("list_auxiliary_states returns the name 'data' which list_arguments returns, too", list_auxiliary_states=lambda self: ["data"])
+        self.refuses("list_outputs returns no name: an operator needs an output", list_outputs=lambda self: [])
+
+
+class States(unittest.TestCase):
+    def test_a_state_of_a_graph_is_a_variable(self):
+        g = opc.Graph("g")
+        x, n, v = g.input("x", (2,)), g.input("n", (1,)), g.variable("v", (1,), init=0, trainable=False)
+        for state in (n, n * 2.0, v * 2.0):
+            with self.assertRaises(opc.GraphError) as raised:
+                mx.sym.Custom(x, state, op_type="squares")
+            self.assertEqual(raised.exception.code, "OPC0208")
+            self.assertIn(f"mxnet::squares: it writes its auxiliary state count, and {state.name} is no variable", str(raised.exception))
+        g.output("y", mx.sym.Custom(x, v, op_type="squares"))
+        program = g.compile()
+        for step in (1, 2):
+            np.testing.assert_array_equal(program.run(x=np.array([2, 4], "f"), n=np.ones(1, "f"))["y"], [2, 8])
+            np.testing.assert_array_equal(program.variables["v"], [step])
+
+    def test_a_state_of_a_symbol_is_a_variable(self):
+        a, n = mx.sym.Variable("a"), mx.sym.Variable("n")
+        with self.assertRaisesRegex(mx.MXNetError, r"auxiliary state count, and \w+ is computed: give it mx.sym.Variable\('count'\)"):
+            mx.sym.Custom(a, n * 2.0, op_type="squares")
+        self.assertEqual(mx.sym.Custom(a, n, op_type="squares").list_auxiliary_states(), ["n"])
+
+
+class Backward(unittest.TestCase):
+    def test_backward_without_forward(self):
+        symbol = mx.sym.Custom(mx.sym.Variable("a"), op_type="squares", name="s")
+        a, da, count = mx.nd.array([1, 2, 3]), mx.nd.zeros((3,)), mx.nd.zeros((1,))
+        bound = symbol.bind(mx.cpu(), [a], [da], aux_states=[count])
+        bound.backward()
+        np.testing.assert_array_equal(da.asnumpy(), [1, 2, 3])
+        np.testing.assert_array_equal(bound.outputs[0].asnumpy(), [0.5, 2, 4.5])
+        self.assertEqual(count.asscalar(), 1)
+        plain = symbol.bind(mx.cpu(), [a])
+        plain.backward([mx.nd.array([2, 2, 2])])
+        np.testing.assert_array_equal(plain.grad_dict["a"].asnumpy(), [2, 4, 6])
+
+
+if __name__ == "__main__":
+    unittest.main()
