@@ -86,6 +86,11 @@ with tempfile.TemporaryDirectory() as scratch:
     # CUDA is compiled in tests/plugin/build_and_load.py; here it would only slow the test.
     run("cmake", "-S", project, "-B", build, f"-DCMAKE_PREFIX_PATH={moved}", "-DCMAKE_CUDA_COMPILER=", f"-DCMAKE_CXX_COMPILER={os.environ.get('OPC_PLUGIN_CXX', 'g++')}")
     run("cmake", "--build", build)
+    nvcc = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+    if nvcc: # as it is configured where CUDA's compiler is on the path
+        path = os.path.dirname(nvcc) + os.pathsep + os.environ["PATH"]
+        said = run("env", f"PATH={path}", "cmake", "-S", project, "-B", build + "-cuda", f"-DCMAKE_PREFIX_PATH={moved}", f"-DCMAKE_CXX_COMPILER={os.environ.get('OPC_PLUGIN_CXX', 'g++')}")
+        assert "CUDA compiler identification" in said, said
     library = next(os.path.join(build, f) for f in os.listdir(build) if f.endswith("myrelu.so"))
     out = run(opc, "run", os.path.join(project, "myrelu.pbtxt"), "--plugin", library, "--input", "x=f32[5]:-2,-1,0,1,2", "--print", "all")
     run(opc, "plugin", "check", library)
