@@ -106,6 +106,12 @@ class Nodes(unittest.TestCase):
         self.refused("OPC0422", 4, "attribute 'low' is of a kind that no op of opc has", 'node 0 "the node"')
         self.model([m.node("Bent", ["x"], ["z"], "the node", "com.example")])
         self.refused("OPC0322", 3, 'node 0 "the node"')
+        self.model([self.bent(as_sum=5)])
+        self.refused("OPC0322", 3, "attribute 'as_sum' has 5, and a flag is 0 or 1", 'node 0 "the node"')
+        self.model([m.node("Bent", ["x", "y"], ["z", "more"], "the node", "com.example")])
+        self.refused("OPC0322", 3, "output 1 ('more') is too many: op Bent has 1", 'node 0 "the node"')
+        self.model([m.node("relu", ["x"], ["z"], "the node", "com.example")])  # a built-in op's name
+        self.refused("OPC0421", 4, "com.example.relu (version 1)")
         self.model([m.node("Bent", ["x", "y"], ["z"], "the node")])  # of ONNX's own domain
         self.refused("OPC0421", 4, "Bent (version 17)")
 

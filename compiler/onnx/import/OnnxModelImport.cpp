@@ -438,7 +438,9 @@ std::vector<Term> ModelImport::convertOne(const Node &node, const std::vector<Te
   if (domain.empty() && node.op_type() == "Constant") return {constantNode(node, attributes, level)};
   const Converter *converter = ConverterTable::get().find(domain, node.op_type());
   if (!converter) {
-    if (const user_op::OpDef *def = domain.empty() ? nullptr : registry_.findOp(node.op_type()))
+    // What another's domain has under the name of a built-in op may mean something else.
+    const user_op::OpDef *def = domain.empty() ? nullptr : registry_.findOp(node.op_type());
+    if (def && (domain == onnx_export::kOwnDomain || def->origin.library != "built-in"))
       return convertPluginNode(*def, node, inputs, attributes, &draft_, this);
     std::string library;
     for (const StringPair &p : node.metadata_props())

@@ -48,6 +48,8 @@ AttrValue wideAttribute(const Conversion &c, const Attribute &a, AttrType type) 
 }
 
 void checkRange(const Conversion &c, const std::string &name, const Attribute &a, AttrType type) {
+  if (type == kAtBool && a.type() == Attribute::INT && a.i() != 0 && a.i() != 1)
+    c.invalid("attribute '" + shown(name) + "' has " + std::to_string(a.i()) + ", and a flag is 0 or 1");
   std::vector<int64_t> values = a.type() == Attribute::INT ? std::vector<int64_t>{a.i()} : integersOf(a);
   if (type != kAtInt32 && type != kAtListInt32) return;
   for (const int64_t v : values)
@@ -105,6 +107,11 @@ std::vector<Term> convertPluginNode(const user_op::OpDef &def, const Node &node,
   }
   const auto outputs = static_cast<size_t>(node.output_size());
   const std::vector<Place> places = placesOf(def.outputs, outputs);
+  const size_t most = places.empty() ? 0 : places.back().first + places.back().count;
+  for (size_t k = most; k < outputs; ++k)
+    if (const std::string &name = node.output(static_cast<int>(k)); !name.empty())
+      c.invalid("output " + std::to_string(k) + " ('" + shown(name) + "') is too many: op " + def.name + " has " +
+                std::to_string(most));
   const auto isWanted = [&](const Place &p) {
     for (size_t k = p.first; k < std::min(p.first + p.count, outputs); ++k)
       if (!node.output(static_cast<int>(k)).empty()) return true;
