@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
+#include <cstdio>
 
 namespace opc {
 
@@ -113,9 +115,17 @@ Status convertAttrs(const OpDef &def, OpConf *conf) {
         v = AttrValue(static_cast<int64_t>(*i));
       else if (const auto *l = v.get<int64_t>(); l && attr->type == kAtInt32 && *l == static_cast<int32_t>(*l))
         v = AttrValue(static_cast<int32_t>(*l));
-      else if (const auto *d = v.get<double>(); d && attr->type == kAtFloat)
-        v = AttrValue(static_cast<float>(*d));
-      else if (const auto *li = v.get<std::vector<int32_t>>(); li && attr->type == kAtListInt64)
+      else if (const auto *d = v.get<double>(); d && attr->type == kAtFloat) {
+        const auto narrow = static_cast<float>(*d);
+        if (std::isinf(narrow) && !std::isinf(*d)) {
+          char number[32];
+          std::snprintf(number, sizeof(number), "%g", *d);
+          return invalid("OPC0205",
+                         def.name + ": attribute '" + name + "' has " + number + ", which at_float does not hold",
+                         "f32 ends at 3.40282e+38");
+        }
+        v = AttrValue(narrow);
+      } else if (const auto *li = v.get<std::vector<int32_t>>(); li && attr->type == kAtListInt64)
         v = AttrValue(std::vector<int64_t>(li->begin(), li->end()));
       else if (const auto *ll = v.get<std::vector<int64_t>>();
                ll && attr->type == kAtListInt32 &&

@@ -741,7 +741,11 @@ void Session::observe(RunObserver *observer, bool onAllRanks) {
 const std::vector<ObservedTask> &Session::tasks() { return impl_->graph().observedTasks(); }
 
 Result<std::string> Session::taskGraphText(uint32_t index, std::vector<std::string> *inputNames) {
-  if (impl_->graph().model().tasks.at(index).isBoxing())
+  const size_t count = impl_->graph().model().tasks.size();
+  if (index >= count)
+    return Status(StatusCode::kUsage, "OPC0611",
+                  "there is no task " + std::to_string(index) + ": the plan has " + std::to_string(count));
+  if (impl_->graph().model().tasks[index].isBoxing())
     return Status(StatusCode::kUsage, "OPC0611",
                   "task " + std::to_string(index) + " moves tensors between ranks: no graph has it");
   return runtime::taskGraphText(impl_->graph().observedTasks().at(index), impl_->graph().instance(index), inputNames);

@@ -188,6 +188,12 @@ class Graphs(Scratch):
             self.assertEqual(done.returncode, code, done.stderr)
             if code:
                 self.assertRegex(done.stderr.decode(), r"OPC0205\]: attribute 'float_operand' is nan[\s\S]*nan\.pbtxt:4:")
+        leaky = scalar.replace('"scalar_mul"', '"leaky_relu"').replace('key: "in" value', 'key: "x" value').replace('"out"', '"y"', 1)
+        for value, code in (("0.1", 0), ("inf", 0), ("1e300", 3), ("-1e300", 3)): # of 32 bits, given as a double
+            done = opc("run", self.file("leaky.pbtxt", leaky.replace("ATTR", f'attr {{ key: "alpha" value {{ at_double: {value} }} }}')), "--fill", "ones")
+            self.assertEqual(done.returncode, code, done.stderr)
+            if code:
+                self.assertIn(f"attribute 'alpha' has {value[:-3]}e+300, which at_float does not hold", done.stderr.decode())
         like = SMALL[: SMALL.index('op { name: "m"')] + 'op { name: "m" constant_like_conf { like: "x/out" out: "out" float_operand: nan } }\nop { name: "y" output_conf { in: "m/out" } }\n'
         done = opc("run", self.file("like.pbtxt", like), "--fill", "ones")
         self.assertEqual(done.returncode, 3, done.stderr)

@@ -180,4 +180,5 @@ TEST_CASE("a task alone as a graph", "[observer]") {
   CHECK(text->find("dim: [2, 3]") != std::string::npos);
   CHECK(text->find("at_float: 2.5") != std::string::npos);
   CHECK(text->find("name: \"dir_a_b\"") != std::string::npos); // no name leads anywhere
+  CHECK(session.taskGraphText(99, &names).status().message() == "there is no task 99: the plan has 1");
 }
