@@ -142,7 +142,8 @@ template <class T> void meanBins(RoiWindow<T> &w, const RoiAlignment &g, const T
   }
 }
 
-template <class T> T largerOf(T a, T b) { return b > a || b != b ? b : a; }
+/// Without branches, so that lines of it are vectors; NaN stays.
+template <class T> T largerOf(T a, T b) { return ((b > a) | (b != b)) ? b : a; }
 
 /// Each sample is the largest of its four weighed pixels; 0 where it is outside. Without samples a bin is 0.
 template <class T> void largestBins(RoiWindow<T> &w, const RoiAlignment &g, const T *image, T *y) {
@@ -152,12 +153,13 @@ template <class T> void largestBins(RoiWindow<T> &w, const RoiAlignment &g, cons
     const bool hasRows = rows.first[i] < rows.first[i + 1] || rows.leavesImage[i];
     std::fill(w.line.begin(), w.line.end(), rows.leavesImage[i] ? T(0) : lowest);
     for (auto t = static_cast<size_t>(rows.first[i]), end = static_cast<size_t>(rows.first[i + 1]); t < end; ++t) {
-      const T *row = image + rows.place[t] * g.columns.size;
-      const int64_t *places = columns.place.data();
-      for (size_t k = 0; k < w.line.size(); ++k) {
-        const int64_t at = columns.isDense ? columns.begin + static_cast<int64_t>(k) : places[k];
-        w.line[k] = largerOf(w.line[k], rows.weight[t] * row[at]);
-      }
+      const T *row = image + rows.place[t] * g.columns.size, weight = rows.weight[t];
+      T *line = w.line.data();
+      if (columns.isDense)
+        for (int64_t k = 0; k < columns.span; ++k) line[k] = largerOf(line[k], weight * row[columns.begin + k]);
+      else
+        for (int64_t k = 0; k < columns.span; ++k)
+          line[k] = largerOf(line[k], weight * row[columns.place[static_cast<size_t>(k)]]);
     }
     for (size_t j = 0; j < static_cast<size_t>(g.columns.bins); ++j) {
       const bool isAny = hasRows && (columns.first[j] < columns.first[j + 1] || columns.leavesImage[j]);
@@ -170,7 +172,7 @@ template <class T> void largestBins(RoiWindow<T> &w, const RoiAlignment &g, cons
   }
 }
 
-/// A thread takes some channels of a region.
+/// A thread takes some channels of a region, and then the same channels of the next one: they are in its cache.
 template <class T> class RoiAlignKernel final : public StagedKernel<T> {
   std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
     const T *x = staged.in("x"), *rois = staged.in("rois");
@@ -180,13 +182,14 @@ template <class T> class RoiAlignKernel final : public StagedKernel<T> {
     return withIndices(ctx->In("batch_indices"), [&](const auto *indices) {
       return bindTask([=](DeviceCtx *dev) {
         checkIndices(dev, indices, shape, g.images, "batch_indices", "the images of x");
-        constexpr int64_t most = 64;
+        constexpr int64_t most = 16;
         const int64_t parts = (g.channels + most - 1) / most;
         dev->parallelFor(g.regions * parts, 1, [&](int64_t begin, int64_t end) {
           RoiWindow<T> window;
           for (int64_t item = begin; item < end; ++item) {
-            const int64_t r = item / parts, first = item % parts * most, last = std::min(first + most, g.channels);
-            if (item == begin || first == 0) window.fill(g, rois + 4 * r);
+            const int64_t r = item % g.regions, first = item / g.regions * most,
+                          last = std::min(first + most, g.channels);
+            window.fill(g, rois + 4 * r);
             const T *images = x + static_cast<int64_t>(indices[r]) * g.channels * g.plane();
             for (int64_t c = first; c < last; ++c)
               (g.isMax ? largestBins<T> : meanBins<T>)(window, g, images + c * g.plane(),

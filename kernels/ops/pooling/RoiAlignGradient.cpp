@@ -26,8 +26,11 @@ template <class T> void addMeans(RoiWindow<T> &w, const RoiAlignment &g, const T
         w.line[static_cast<size_t>(columns.at[t])] += columns.weight[t] * dy[j];
     for (auto t = static_cast<size_t>(rows.first[i]); t < static_cast<size_t>(rows.first[i + 1]); ++t) {
       T *row = dimage + rows.place[t] * g.columns.size;
-      for (size_t k = 0; k < w.line.size(); ++k)
-        row[columns.isDense ? columns.begin + static_cast<int64_t>(k) : columns.place[k]] += rows.weight[t] * w.line[k];
+      const T *line = w.line.data(), weight = rows.weight[t];
+      if (columns.isDense)
+        for (int64_t k = 0; k < columns.span; ++k) row[columns.begin + k] += weight * line[k];
+      else
+        for (int64_t k = 0; k < columns.span; ++k) row[columns.place[static_cast<size_t>(k)]] += weight * line[k];
     }
   }
 }
