@@ -1,6 +1,7 @@
 # Attention with lengths and windows, caches, gates, regions, dilated poolings, embeddings and sparse tensors: against numpy, and
 # against ONNX Runtime where it has the op; random ops by their statistics. Beside each what contradicts itself.
 # SPDX-License-Identifier: Apache-2.0
+import itertools
 import math
 import os
 import shutil
@@ -363,6 +364,39 @@ class Pieces(Case):
         self.assertEqual(made.shape, (0, 2, 4))
         self.assertEqual(self.ran("Slice", [x], opset=9, starts=[0, 3], ends=[2, 3], axes=[0, 2])["o0"].shape, (2, 7, 0))
 
+    def test_backwards_from_before_the_first(self):
+        """The specification holds a start to the elements there are where numpy has none: the first one is left."""
+        x = uniform(1, 1, 6)
+        for start in (-9, -7, -6, I64(-2**63)):
+            made = self.judged("Slice", [x, i64(start), i64(-100), i64(2), i64(-1)], constants=(1, 2, 3, 4))["o0"]
+            self.close(made, x[:, :, :1])
+        self.assertEqual(self.ran("Slice", [x, i64(-9), i64(0), i64(2), i64(-1)], constants=(1, 2, 3, 4))["o0"].shape, (1, 1, 0))
+        empty = np.zeros((1, 0), F32)
+        self.assertEqual(self.ran("Slice", [empty, i64(5), i64(-9), i64(1), i64(-1)], constants=(1, 2, 3, 4))["o0"].shape, (1, 0))
+
+    def test_none_of_the_largest(self):
+        x = uniform(3, 4)
+        for largest in (0, 1):
+            for axis, shape in ((-1, (3, 0)), (0, (0, 4))):
+                made = self.judged("TopK", [x, i64(0)], outputs=2, constants=(1,), axis=axis, largest=largest)
+                self.assertEqual([(a.shape, a.dtype) for a in made.values()], [(shape, F32), (shape, I64)])
+        self.assertEqual(self.ran("TopK", [x], outputs=2, opset=9, k=0)["o1"].shape, (3, 0))
+
+    def test_not_a_number_is_under_a_threshold(self):
+        """x where x > alpha, 0 everywhere else."""
+        x = np.array([np.nan, -2, 1, 1.5, 3, np.inf, -np.inf], F32)
+        for alpha in (1.5, -1.0):
+            self.close(self.judged("ThresholdedRelu", [x], alpha=alpha)["o0"], np.where(x > alpha, x, F32(0)))
+
+    def test_a_region_of_one_element(self):
+        """0.5 * (start + end) * (length - 1), also where the scale gives a little more than one element: here 3.5."""
+        x, roi = np.arange(1, 9, dtype=F32).reshape(1, 8), np.array([0, 0.2, 1, 0.8], F32)
+        for mode, want in (("linear", 4.5), ("nearest", 4.0)):
+            for scale in (0.125, 0.15, 0.24):
+                made = self.judged("Resize", [x, roi, np.array([1, scale], F32)], constants=(1, 2), mode=mode, coordinate_transformation_mode="tf_crop_and_resize",
+                                   nearest_mode="round_prefer_floor")["o0"]
+                self.close(made, np.array([[want]], F32))
+
     def test_sizes_by_scales(self):
         """The product of a size and a scale is one of f32: 10 times 0.7 are 7 elements."""
         for n, scale, want in ((10, 0.7, 7), (5, 1.4, 7), (5, 2.6, 13), (100, 0.57, 57), (20, 0.35, 7), (10, 2.3, 23), (30, 0.9, 27), (7, 1.0, 7), (3, 2.5, 7)):
@@ -409,6 +443,30 @@ class Pools(Case):
         for counts in (0, 1):
             made = self.judged("AveragePool", [x], opset=22, kernel_shape=[2], dilations=[2], strides=[3], ceil_mode=1, pads=[0, 1], count_include_pad=counts)["o0"]
             self.close(made[0, 0, :2], np.array([(x[0, 0, 0] + x[0, 0, 2]) / 2, (x[0, 0, 3] + x[0, 0, 5]) / 2]))
+
+    def test_last_windows_end_with_wide_pads(self):
+        """Pads over half a window count, and what a last window has beyond them does not."""
+        made = self.judged("AveragePool", [np.arange(1, 9, dtype=F32).reshape(1, 1, 8)], kernel_shape=[4], strides=[3], pads=[3, 1], ceil_mode=1, count_include_pad=1)["o0"]
+        self.close(made, np.array([[[0.25, 2.5, 5.5, 5]]], F32))
+        for shape, kernel, strides, pads in (((1, 2, 5, 6, 7), [3, 4, 3], [2, 3, 2], [1, 3, 2, 0, 1, 2]), ((2, 1, 6, 5), [4, 1], [3, 1], [3, 0, 1, 0]), ((1, 1, 9), [3], [2], [2, 1])):
+            x = uniform(*shape)
+            for ceils in (0, 1):
+                form = dict(kernel_shape=kernel, strides=strides, pads=pads, ceil_mode=ceils, count_include_pad=1)
+                made = self.judged("AveragePool", [x], **form)["o0"]
+                self.close(made, self.averages(x, kernel, strides, pads, ceils))
+
+    @staticmethod
+    def averages(x, kernel, strides, pads, ceils):
+        """Each window, cut at the padded border, by its elements there: PyTorch's rule."""
+        dims, places = len(kernel), []
+        wide = np.pad(x.astype(np.float64), [(0, 0), (0, 0), *zip(pads[:dims], pads[dims:])])
+        for k in range(dims):
+            room = wide.shape[2 + k] - kernel[k]
+            count = (-(-room // strides[k]) if ceils else room // strides[k]) + 1
+            count -= ceils and (count - 1) * strides[k] >= x.shape[2 + k] + pads[k]
+            places.append(range(0, count * strides[k], strides[k]))
+        made = [wide[(slice(None), slice(None), *(slice(a, a + n) for a, n in zip(at, kernel)))].mean(tuple(range(2, 2 + dims))) for at in itertools.product(*places)]
+        return np.moveaxis(np.array(made), 0, -1).reshape(*x.shape[:2], *map(len, places))
 
     def test_columns_first(self):
         for shape, kernel in (((2, 3, 5, 4), (2, 2)), ((1, 2, 4, 3, 5), (2, 2, 3)), ((2, 2, 7), (3,))):

@@ -111,8 +111,11 @@ void addActivations(ConverterTable *t) {
   t->add("Dropout", convertDropout, "dropout; nothing in inference", "the numbers of training mode are opc's own");
   t->add(
       "ThresholdedRelu",
-      [](Conversion &c) { c.out(c.op("threshold", {c.in(0)}, {{"threshold_val", c.f("alpha", 1)}, {"value", 0.0}})); },
-      "threshold");
+      [](Conversion &c) { // 0 for NaN, which the op `threshold` keeps
+        const Term x = c.in(0);
+        c.out(c.op("where", {c.op("broadcast_greater", {x, like(c, x, c.f("alpha", 1))}), x, like(c, x, 0)}));
+      },
+      "broadcast_greater, where");
   t->add(
       "Softplus",
       [](Conversion &c) {

@@ -68,15 +68,23 @@ Term smallPower(Conversion &c, const Term &x, const Term &y) {
   return exponent == 3.0 ? c.op("broadcast_mul", {c.op("square", {x}), x}) : nullptr;
 }
 
-void convertPow(Conversion &c) {
-  const Term x = c.in(0), y = aligned(c, x, c.in(1));
-  if (const Term power = smallPower(c, x, y)) return c.out(power);
-  if (x->type() == y->type()) return c.out(c.op("broadcast_pow", {x, y}));
+} // namespace
+
+Term power(Conversion &c, const Term &x, const Term &y) {
+  const Term small = smallPower(c, x, y);
+  if (small || x->type() == y->type()) return small ? small : c.op("broadcast_pow", {x, y});
   // The result has the base's type. An integer base with a fraction for exponent is computed in f64, which has all of
   // i32.
   const bool isReal = !x->isFloating() && y->isFloating();
   const DataType type = isReal ? kDouble : x->type();
-  c.out(c.cast(c.op("broadcast_pow", {c.cast(x, type), c.cast(y, type)}), x->type()));
+  return c.cast(c.op("broadcast_pow", {c.cast(x, type), c.cast(y, type)}), x->type());
+}
+
+namespace {
+
+void convertPow(Conversion &c) {
+  const Term x = c.in(0);
+  c.out(power(c, x, aligned(c, x, c.in(1))));
 }
 
 void convertMod(Conversion &c) {

@@ -19,7 +19,9 @@ Range clamped(Conversion &c, int64_t begin, int64_t end, int64_t step, int64_t s
     r.begin = std::clamp<int64_t>(wrap(begin), 0, size), r.end = std::clamp<int64_t>(wrap(end), 0, size);
     r.count = r.end > r.begin ? (r.end - r.begin - 1) / step + 1 : 0;
   } else {
-    r.begin = std::clamp<int64_t>(wrap(begin), -1, size - 1), r.end = std::clamp<int64_t>(wrap(end), -1, size - 1);
+    if (size == 0) return r;
+    // Unlike numpy's, a start before the first element is the first one.
+    r.begin = std::clamp<int64_t>(wrap(begin), 0, size - 1), r.end = std::clamp<int64_t>(wrap(end), -1, size - 1);
     const auto span = static_cast<uint64_t>(r.begin - r.end), by = uint64_t{0} - static_cast<uint64_t>(step);
     r.count = r.begin > r.end ? static_cast<int64_t>((span - 1) / by) + 1 : 0;
   }

@@ -141,11 +141,13 @@ Term averaged(Conversion &c, const Term &x, Windows w, bool countsPads, int64_t 
   bool isWide = false;
   for (size_t k = 0; k < w.dims(); ++k) isWide |= std::max(w.before[k], w.after[k]) > w.kernel[k] / 2;
   const std::string op = pool("avg", c, w);
-  if (isWide && !countsPads && divisor == 0) { // each sum by the number of elements in its window
+  if (isWide && divisor == 0 && (!countsPads || w.ceils)) { // each sum by the number of elements in its window
     const Term sum = averaged(c, x, w, true, 1);
     DimVector dims = x->shape().dim_vec();
     dims[0] = dims[1] = 1;
-    return c.op("broadcast_div", {sum, averaged(c, c.expand(c.scalar(x->type(), 1), Shape(dims)), w, true, 1)});
+    const Term ones = c.expand(c.scalar(x->type(), 1), Shape(dims));
+    // A last window ends with the pads: what it has beyond them does not count.
+    return c.op("broadcast_div", {sum, countsPads ? dilatedSums(c, ones, w, 1) : averaged(c, ones, w, true, 1)});
   }
   const Term y = isWide ? spread(c, x, &w, 0) : x;
   Attrs attrs = poolAttrs(w);
@@ -166,8 +168,8 @@ double powerOf(const Conversion &c) {
 void convertLpPool(Conversion &c) {
   const Term x = c.in(0);
   const double p = powerOf(c);
-  const Term powers = c.op("broadcast_pow", {c.op("abs", {x}), like(c, x, p)});
-  c.out(c.op("broadcast_pow", {averaged(c, powers, windowsOf(c, x, {}), true, 1), like(c, x, 1 / p)}));
+  const Term powers = power(c, c.op("abs", {x}), like(c, x, p));
+  c.out(power(c, averaged(c, powers, windowsOf(c, x, {}), true, 1), like(c, x, 1 / p)));
 }
 
 std::vector<int64_t> spatial(const Term &x) {
@@ -179,8 +181,8 @@ std::vector<int64_t> spatial(const Term &x) {
 void convertGlobalLp(Conversion &c) {
   const Term x = c.in(0);
   const double p = powerOf(c);
-  const Term sum = reduced(c, "reduce_sum", c.op("broadcast_pow", {c.op("abs", {x}), like(c, x, p)}), spatial(x), true);
-  c.out(c.op("broadcast_pow", {sum, like(c, x, 1 / p)}));
+  const Term sum = reduced(c, "reduce_sum", power(c, c.op("abs", {x}), like(c, x, p)), spatial(x), true);
+  c.out(power(c, sum, like(c, x, 1 / p)));
 }
 
 /// The values go where the indices, over the whole tensor that the pooling had, say.
@@ -213,16 +215,17 @@ void convertMaxUnpool(Conversion &c) {
 void addPooling(ConverterTable *t) {
   t->add("MaxPool", convertMaxPool, "max_pool_1d, max_pool_2d, max_pool_3d, pad", "more than 3 spatial dimensions");
   t->add("AveragePool", convertAveragePool,
-         "avg_pool_1d, avg_pool_2d, avg_pool_3d, pad; conv1d, conv2d, conv3d of dilated windows",
+         "avg_pool_1d, avg_pool_2d, avg_pool_3d, pad; conv1d, conv2d, conv3d of dilated windows, or to count wide pads",
          "more than 3 spatial dimensions");
-  t->add("LpPool", convertLpPool, "abs, broadcast_pow, avg_pool_1d, avg_pool_2d, avg_pool_3d", "as AveragePool");
+  t->add("LpPool", convertLpPool, "abs, square, broadcast_mul, broadcast_pow, avg_pool_1d, avg_pool_2d, avg_pool_3d",
+         "as AveragePool");
   t->add(
       "GlobalAveragePool", [](Conversion &c) { c.out(reduced(c, "reduce_mean", c.in(0), spatial(c.in(0)), true)); },
       "reduce_mean");
   t->add(
       "GlobalMaxPool", [](Conversion &c) { c.out(reduced(c, "reduce_max", c.in(0), spatial(c.in(0)), true)); },
       "reduce_max");
-  t->add("GlobalLpPool", convertGlobalLp, "abs, broadcast_pow, reduce_sum");
+  t->add("GlobalLpPool", convertGlobalLp, "abs, square, broadcast_mul, broadcast_pow, reduce_sum");
   t->add("MaxUnpool", convertMaxUnpool, "scatter_nd");
 }
 

@@ -34,7 +34,8 @@ template <class Real> Real coordinate(const Resampling &r, const Axis &a, int64_
   if (r.coordinates == "align_corners") return to == 1 ? 0 : x * (from - 1) / (to - 1);
   if (r.coordinates == "pytorch_half_pixel" && to <= 1) return 0;
   if (r.coordinates == "tf_crop_and_resize")
-    return to > 1 ? begin * (from - 1) + x * (end - begin) * (from - 1) / (to - 1) : half * (begin + end) * (from - 1);
+    return a.to > 1 ? begin * (from - 1) + x * (end - begin) * (from - 1) / (to - 1)
+                    : half * (begin + end) * (from - 1);
   const Real plain = (x + half) / scale - half;
   if (r.coordinates != "half_pixel_symmetric") return plain;
   return from / 2 * (1 - static_cast<Real>(a.to) / to) + plain;

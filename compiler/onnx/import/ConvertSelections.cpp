@@ -37,6 +37,12 @@ void convertTopK(Conversion &c) {
                   std::to_string(axis) + " of " + x->desc.toString() + " has " + std::to_string(x->dim(axis)) +
                   (x->dim(axis) == 1 ? " element" : " elements"),
               "k is from 0 to " + std::to_string(x->dim(axis)));
+  if (k == 0) {
+    DimVector dims = x->shape().dim_vec();
+    dims[static_cast<size_t>(axis)] = 0;
+    c.out(0, c.constant(x->type(), Shape(dims), {}));
+    return c.out(1, c.constant(kInt64, Shape(dims), {}));
+  }
   // A count of the run takes the first of all of them.
   if (isOpen && c.in(1)->shape().elem_cnt() != 1)
     c.invalid(c.inputText(1) + " is " + c.in(1)->desc.toString() + ", and must be one number");

@@ -43,6 +43,8 @@ Term product(Conversion &c, Term a, Term b);
 Term reduced(Conversion &c, const char *op, const Term &x, const std::vector<int64_t> &axes, bool keepDims);
 /// Constant `value` of x's type, broadcasting to it.
 inline Term like(const Conversion &c, const Term &x, double value) { return c.scalar(x->type(), value); }
+/// x^y in x's type; products where y is a small whole number that never changes.
+Term power(Conversion &c, const Term &x, const Term &y);
 /// Negative indices made positive along a dimension of `size`.
 Term wrapped(Conversion &c, const Term &indices, int64_t size);
 /// A pad of any mode: constant, edge, reflect, wrap. Negative pads crop.
