@@ -17,6 +17,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import messages as m  # noqa: E402
+import ort  # noqa: E402
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 DIGITS = os.path.join(os.environ["OPC_SOURCE_DIR"], "docs", "examples", "digits")
@@ -305,6 +306,100 @@ class Export(Case):
         # The gradient of the sum of x w is x.
         self.opc("run", "u.onnx", "--input", "x=1,2", "--output", "w.next=n.npy", "--quiet")
         np.testing.assert_array_equal(np.load(self.path("n.npy")), np.array([2.5, 2], F32))
+
+
+class Numbers(Case):
+    """What other programs compute of an exported model: opc's own results, given here by the integers of Python."""
+    NAMES = {"kFloat": np.float32, "kDouble": np.float64, "kFloat16": np.float16, "kInt8": np.int8, "kUInt8": np.uint8, "kInt16": np.int16, "kUInt16": np.uint16,
+             "kInt32": np.int32, "kUInt32": np.uint32, "kInt64": np.int64}
+
+    def everywhere(self, model, given, wanted):
+        """Of the model, of what is exported of it, and of that in ONNX Runtime."""
+        self.opc("compile", model, "--emit", "onnx", "-o", "out.onnx")
+        np.savez(self.path("in.npz"), **given)
+        results = {}
+        for what in (model, "out.onnx"):
+            self.opc("run", what, "--no-fuse", "--quiet", "--inputs", "in.npz", "--outputs", "made.npz")
+            results[what] = dict(np.load(self.path("made.npz")))
+        if ort.judges(self):
+            results["ONNX Runtime"] = ort.run(self.dir, [("out.onnx", given)])[0]
+        for who, made in results.items():
+            for name, want in wanted.items():
+                with self.subTest(who, name=name):
+                    np.testing.assert_array_equal(made[name], want, strict=True)
+
+    def test_numbers_out_of_range_are_held_to_it(self):
+        """Towards zero, to the ends of the range; NaN is 0."""
+        text, given, wanted = "", {}, {}
+        for real in ("kFloat", "kDouble", "kFloat16"):
+            with np.errstate(over="ignore"):
+                values = np.array([0, -0.5, 2.7, -2.7, np.nan, np.inf, -np.inf, 1e30, -1e30, *(s * (2.0 ** b + d) for b in (7, 8, 15, 16, 31, 32, 63) for s in (1, -1) for d in (-1, 0, 1))],
+                                  self.NAMES[real])
+            if real == "kFloat16": # which ONNX Runtime for Node is not given
+                given["wide"], source = values.astype(F32), real + "/out_0"
+                text += input_op("wide", values.size) + tensor_op(real, "cast", {"in": "wide/out"}, "out", f'attr {{ key: "dtype" value {{ at_data_type: {real} }} }}')
+            else:
+                given[real], source = values, real + "/out"
+                text += input_op(real, values.size, dtype=real)
+            for whole in ("kInt8", "kUInt8", "kInt16", "kUInt16", "kInt32", "kUInt32", "kInt64"):
+                name, ends = f"{real}_{whole}", np.iinfo(self.NAMES[whole])
+                text += tensor_op(name, "cast", {"in": source}, "out", f'attr {{ key: "dtype" value {{ at_data_type: {whole} }} }}') + output_op("o_" + name, f"{name}/out_0")
+                held = [0 if v != v else ends.max if v == np.inf else ends.min if v == -np.inf else min(max(int(v), ends.min), ends.max) for v in values.tolist()]
+                wanted["o_" + name] = np.array(held, self.NAMES[whole])
+        self.everywhere(self.graph(text), given, wanted)
+
+    def test_quantised_by_blocks(self):
+        x = np.array([[-300, -5, 0, 7, 300, 1e6]], F32)
+        with open(self.path("q.onnx"), "wb") as f:
+            f.write(m.model(m.graph([m.node("QuantizeLinear", ["x", "s", "z"], ["y"], axis=1, block_size=3)], [m.value("x", x.shape)], [m.value("y", None, 2)],
+                                    [m.tensor("s", np.ones((1, 2), F32)), m.tensor("z", np.zeros((1, 2), np.uint8))]), opset=21))
+        self.everywhere("q.onnx", {"x": x}, {"y": np.array([[0, 0, 0, 7, 255, 255]], np.uint8)})
+
+    def test_powers_come_back_as_they_were(self):
+        """Bits of norms over windows and images, whose powers are products where they are small whole numbers."""
+        x = np.random.default_rng(3).uniform(-2, 2, (1, 2, 7, 6)).astype(F32)
+        windows = np.lib.stride_tricks.sliding_window_view(np.abs(x.astype(np.float64)), (3, 2), (2, 3))
+        for p in (1, 2, 3, 4):
+            with open(self.path("p.onnx"), "wb") as f:
+                f.write(m.model(m.graph([m.node("LpPool", ["x"], ["y"], p=p, kernel_shape=[3, 2]), m.node("GlobalLpPool", ["x"], ["z"], p=p)], [m.value("x", x.shape)],
+                                        [m.value("y"), m.value("z")]), opset=18))
+            self.opc("compile", "p.onnx", "--emit", "onnx", "-o", "out.onnx")
+            np.save(self.path("x.npy"), x)
+            made = []
+            for what in ("p.onnx", "out.onnx"):
+                self.opc("run", what, "--no-fuse", "--quiet", "--input", "x=@x.npy", "--outputs", "made.npz")
+                made.append(dict(np.load(self.path("made.npz"))))
+            np.testing.assert_allclose(made[0]["y"], (windows ** p).sum((-1, -2)) ** (1 / p), rtol=2e-6)
+            np.testing.assert_allclose(made[0]["z"], (np.abs(x.astype(np.float64)) ** p).sum((2, 3), keepdims=True) ** (1 / p), rtol=2e-6)
+            for name in "yz":
+                np.testing.assert_array_equal(made[0][name], made[1][name], f"{name}, p={p}")
+
+    def test_divisions_of_long_integers(self):
+        """Those beyond 2^53, which f64 has not, and those at the ends of the range."""
+        ends = np.iinfo(np.int64)
+        numbers = [ends.min, ends.min + 1, -(2**53) - 1, -7, -1, 0, 1, 7, 2**53 + 1, 3**39, ends.max - 1, ends.max]
+        x, y = (a.ravel() for a in np.meshgrid(np.array(numbers, np.int64), np.array(numbers, np.int64)))
+        text = input_op("x", x.size, dtype="kInt64") + input_op("y", x.size, dtype="kInt64")
+        wrapped = lambda v: (v - ends.min) % 2**64 + ends.min
+
+        def quotient(a, b):
+            return wrapped(a // b) if b else 0
+
+        def remainder(a, b):
+            return (abs(a) % abs(b)) * (-1 if a < 0 else 1) if b else 0
+
+        rules = {"broadcast_floor_mod": lambda a, b: a % b if b else 0, "broadcast_fmod": remainder, "floordiv": quotient}
+        wanted = {}
+        for op, rule in rules.items():
+            text += tensor_op(op, op, {"x": "x/out", "y": "y/out"}, "z" if op.startswith("broadcast") else "out") + output_op("o_" + op, f"{op}/{'z' if op.startswith('broadcast') else 'out'}_0")
+            wanted["o_" + op] = np.array([rule(a, b) for a, b in zip(x.tolist(), y.tolist())], np.int64)
+        for k in (3, -3, -1, 2**53 + 1, ends.min):
+            name = f"by{k}".replace("-", "_")
+            text += tensor_op(name, "scalar_floordiv", {"in": "x/out"}, "out", f'attr {{ key: "has_int_operand" value {{ at_bool: true }} }} attr {{ key: "int_operand" value {{ at_int64: {k} }} }} '
+                              'attr { key: "has_float_operand" value { at_bool: false } } attr { key: "float_operand" value { at_double: 0 } }')
+            text += output_op("o_" + name, f"{name}/out_0")
+            wanted["o_" + name] = np.array([quotient(a, k) for a in x.tolist()], np.int64)
+        self.everywhere(self.graph(text), {"x": x, "y": y}, wanted)
 
 
 class Refused(Case):

@@ -179,12 +179,17 @@ private:
     return e_.select(zero, number(0), e_.select(minusOne, e_.sub(number(0), x), e_.div(x, safe)));
   }
 
-  /// With the sign of x. Of integers 0 for a division by zero.
-  Wire remainder(const Wire &x, const Wire &y) {
-    const Shape shape = broadcast(x.shape, y.shape);
-    if (isReal()) return e_.node("Mod", {x, y}, {{"fmod", 1}}, type_, shape);
+  /// Of integers, with the sign of y; 0 for a division by zero.
+  Wire wholeMod(const Wire &x, const Wire &y) {
     const Wire whole = e_.test("Or", isZero(y), e_.test("Equal", y, number(-1)));
-    return e_.node("Mod", {x, e_.select(whole, number(1), y)}, {{"fmod", 1}}, type_, shape);
+    return e_.binary("Mod", x, e_.select(whole, number(1), y));
+  }
+
+  /// With the sign of x. Of integers 0 for a division by zero; fmod=1 is computed in f64 by runtimes.
+  Wire remainder(const Wire &x, const Wire &y) {
+    if (isReal()) return e_.node("Mod", {x, y}, {{"fmod", 1}}, type_, broadcast(x.shape, y.shape));
+    const Wire r = wholeMod(x, y);
+    return e_.select(signsDiffer(r, x), e_.sub(r, y), r);
   }
 
   /// Where a remainder r is not 0 and has another sign than y.
@@ -193,6 +198,7 @@ private:
                    e_.test("Xor", e_.test("Less", r, number(0)), e_.test("Less", y, number(0))));
   }
   Wire floorMod(const Wire &x, const Wire &y) {
+    if (!isReal()) return wholeMod(x, y);
     const Wire r = remainder(x, y);
     return e_.select(signsDiffer(r, y), e_.add(r, y), r);
   }

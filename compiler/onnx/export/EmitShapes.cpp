@@ -3,6 +3,7 @@
 #include "OnnxEmitters.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace opc::onnx_export {
@@ -233,18 +234,30 @@ void convertWhere(Emission &e, const char *mask, const char *x, const char *y) {
                  kept));
 }
 
-/// To whole numbers under a byte ONNX rounds, and keeps the low bits: they are cut and held to the range before.
+/// ONNX leaves open what becomes of numbers that are out of an integer type's range, and of NaN; whole numbers under a
+/// byte it rounds, and keeps their low bits.
+Wire saturated(Emission &e, const Wire &x, DataType to) {
+  const ElementType &type = elementType(to);
+  // f32 has the ends of 16 bits, f64 those of 32.
+  const Wire real = e.cast(x, type.bits > 16 || x.type == kDouble ? kDouble : kFloat), zero = e.number(real, 0);
+  const Wire number = e.select(e.node("IsNaN", {real}, {}, kBool, real.shape), zero, real);
+  const bool isLong = type.bits == 64;
+  const double last = isLong ? std::nextafter(type.highest, 0.0) : type.highest;
+  const Wire held = e.binary("Min", e.binary("Max", number, e.number(real, type.lowest)), e.number(real, last));
+  if (isNarrowIntegerType(to)) return e.cast(e.cast(held, kInt32), to);
+  const Wire made = e.cast(held, to);
+  if (to != kInt64) return made;
+  return e.select(e.test("Greater", real, e.number(real, last)), e.integers({INT64_MAX}, Shape()), made);
+}
+
 void convertCast(Emission &e) {
   const Wire x = e.in("in");
   const DataType to = e.madeFirst().data_type();
   const ElementType &type = elementType(to);
-  const bool isReal = IsFloatingDataType(x.type) || (contains<types::Storage>(x.type) && !isNarrowIntegerType(x.type));
-  if (isNarrowIntegerType(to) && isReal) {
-    const Wire real = e.cast(x, kFloat);
-    const Wire held = e.binary("Min", e.binary("Max", real, e.constant(kFloat, Shape(), {type.lowest})),
-                               e.constant(kFloat, Shape(), {type.highest}));
-    return e.out(e.cast(e.cast(held, kInt32), to));
-  }
+  const auto isReal = [](DataType t) {
+    return IsFloatingDataType(t) || (contains<types::Storage>(t) && !isNarrowIntegerType(t));
+  };
+  if (isReal(x.type) && !isReal(to) && to != kBool) return e.out(saturated(e, x, to));
   if (x.type != to && contains<types::Storage>(to) && !isNarrowIntegerType(to) && !e.b("saturate"))
     return e.out(e.node("Cast", {x}, {{"to", int64_t{type.onnx}}, {"saturate", int64_t{0}}}, to, x.shape));
   e.out(e.cast(x, to));
@@ -266,7 +279,8 @@ void addShapes(EmitterTable *t) {
     t->add(name, Types::kOwn, [](Emission &e) { e.out(e.reshape(e.in("in"), e.madeFirst().shape())); }, "Reshape");
   for (const char *name : {"identity", "copy"})
     t->add(name, Types::kOwn, [](Emission &e) { e.out(e.in("in")); }, "Identity");
-  for (const char *name : {"cast", "cast_like"}) t->add(name, Types::kOwn, convertCast, "Cast");
+  for (const char *name : {"cast", "cast_like"})
+    t->add(name, Types::kOwn, convertCast, "Cast; before it IsNaN, Where, Max, Min from floats to integers");
   t->add("bit_cast", Types::kOwn, convertBitCast, "Cast, BitCast", "of fractions from operator set 26 on");
   t->add("transpose", Types::kOwn, convertTranspose, "Transpose");
   t->add("cat", Types::kOwn, convertConcat, "Concat");
