@@ -80,6 +80,12 @@ Status KernelCall::addTensors(const OpCode &code, KernelBindContext *ctx) {
     made.target = CopyTarget(made.desc, made.data);
     if (function_.takesOut && !(made.array = arrayOver(made.desc, made.data, true))) return takePythonError(op_);
   }
+  for (const user_op::ArgDef &output : code.outputs) {
+    const size_t before = declared_.size();
+    for (Output &o : outputs_)
+      if (o.name == output.name) declared_.emplace_back(o.name, &o);
+    if (declared_.size() == before && !output.atLeast) declared_.emplace_back(output.name, nullptr);
+  }
   return Status::ok();
 }
 
@@ -207,10 +213,16 @@ Status KernelCall::storeOne(PyObject *value, Output &output) {
 /// By the names of outputs, or for the gradient "dx" by that of the input "x".
 Status KernelCall::storeNamed(PyObject *result) {
   Py_ssize_t used = 0;
-  for (Output &o : outputs_) {
-    PyObject *value = PyDict_GetItemString(result, o.name.c_str());
-    if (!value && function_.noneIsZero) value = PyDict_GetItemString(result, o.name.c_str() + 1);
+  auto find = [&](const std::string &name) {
+    PyObject *value = PyDict_GetItemString(result, name.c_str());
+    if (!value && function_.noneIsZero) value = PyDict_GetItemString(result, name.c_str() + 1);
     used += value != nullptr;
+    return value;
+  };
+  for (const auto &[name, output] : declared_)
+    if (!output && function_.noneIsZero) find(name);
+  for (Output &o : outputs_) {
+    PyObject *value = find(o.name);
     if (!value && !function_.noneIsZero)
       return Status(StatusCode::kExecution, "OPC0623", "the kernel has returned a dict without '" + o.name + "'")
           .withHelp("return each output under its name");
@@ -237,7 +249,14 @@ Status KernelCall::storeAll(PyObject *result) {
   };
   if (PyTuple_Check(result) || PyList_Check(result)) {
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(result);
-    if (static_cast<size_t>(n) != outputs_.size()) return count(n);
+    const bool isComplete = function_.noneIsZero && static_cast<size_t>(n) == declared_.size();
+    if (static_cast<size_t>(n) != outputs_.size() && !isComplete) return count(n);
+    if (isComplete) {
+      for (Py_ssize_t i = 0; i < n; ++i)
+        if (Output *output = declared_[static_cast<size_t>(i)].second)
+          OPC_RETURN_IF_ERROR(storeOne(PySequence_Fast_GET_ITEM(result, i), *output));
+      return Status::ok();
+    }
     for (Py_ssize_t i = 0; i < n; ++i)
       OPC_RETURN_IF_ERROR(storeOne(PySequence_Fast_GET_ITEM(result, i), outputs_[static_cast<size_t>(i)]));
     return Status::ok();

@@ -79,8 +79,9 @@ private:
   KernelFunction function_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
-  std::vector<PyRef> owned_;                          // what arguments_ points to
-  std::vector<PyObject *> arguments_;                 // one place in front for vectorcall
+  std::vector<std::pair<std::string, Output *>> declared_; // the same, with null for the optional ones that are absent
+  std::vector<PyRef> owned_;                               // what arguments_ points to
+  std::vector<PyObject *> arguments_;                      // one place in front for vectorcall
   std::vector<std::pair<size_t, std::string>> lists_; // arguments that are tuples of inputs, and what they are called
   PyRef keywordNames_;
   size_t positionals_ = 0;

@@ -46,6 +46,7 @@ class Kernel:
     source: str = ""
     defined: bool = True  # by an operator of this process
     outputs: Tuple[str, ...] = ()
+    optional: Tuple[str, ...] = ()  # outputs that may be absent, with the inputs whose gradients they are
 
 
 #: Operators by name, and the kernels of all names that graphs see (gradients have names of their own).
@@ -313,6 +314,7 @@ class Operator:
                     make=self.make_grad,
                     source=source,
                     outputs=tuple("d" + a.name for a in self._differentiable()),
+                    optional=tuple("d" + a.name for a in self._differentiable() if a.optional),
                 )
             )
         return made

@@ -204,6 +204,24 @@ def _named(names: Sequence[str], count: int) -> List[str]:
     return [names[0]] * count if len(names) == 1 else [str(i) for i in range(count)]
 
 
+def _present(kernel: Any, count: int) -> List[str]:
+    """The outputs that are there: all, or without the optional ones."""
+    required = [n for n in kernel.outputs if n not in kernel.optional]
+    return _named(required if len(required) == count else kernel.outputs, count)
+
+
+def _of_present(answer: Any, names: Sequence[str], kernel: Any) -> Any:
+    """What a gradient rule gives, without results for inputs that are absent."""
+    absent = [n for n in kernel.optional if n not in names]
+    if not absent or not kernel.none_is_zero or len(absent) + len(names) != len(kernel.outputs):
+        return answer  # all are there, or nothing tells which
+    if isinstance(answer, dict):
+        return {k: v for k, v in answer.items() if k not in absent and "d" + str(k) not in absent}
+    if isinstance(answer, (tuple, list)) and len(answer) == len(kernel.outputs):
+        return [v for n, v in zip(kernel.outputs, answer) if n not in absent]
+    return answer
+
+
 class _Worker:
     """The calls of one kernel, in its process."""
 
@@ -243,7 +261,8 @@ class _Worker:
         else:
             assert kernel.function
             answer = kernel.function(*args, **kwargs)
-            _store(answer, self.outputs, _named(kernel.outputs, len(self.outputs)), kernel.none_is_zero)
+            names = _present(kernel, len(self.outputs))
+            _store(_of_present(answer, names, kernel), self.outputs, names, kernel.none_is_zero)
 
     def _references(self) -> List[int]:
         return [sys.getrefcount(view) for view in [*self.inputs, *self.outputs]]
@@ -254,7 +273,7 @@ class _Worker:
         names: List[Tuple[str, str]] = []
         for name, form in [*zip(kernel.positional, self.forms), *self.named.items()]:
             names += [("input", name)] * (1 if form == "array" else form[1] if form[0] == "many" else 0)
-        names += [("output", name) for name in _named(kernel.outputs, len(self.outputs))]
+        names += [("output", name) for name in _present(kernel, len(self.outputs))]
         for (what, name), old, now in zip(names, before, self._references()):
             if now > old:
                 raise HostError(
