@@ -56,8 +56,8 @@ Term rangeFrom(const Conversion &c, DataType type, const Term &start, const Term
 
 /// How many steps of `by` lead from `from` to `to`, as i64[1].
 Term stepsOfRun(Conversion &c, const Term &from, const Term &to, double by) {
-  const Term distance = by > 0 ? c.op("broadcast_sub", {c.op("broadcast_maximum", {to, from}), from})
-                               : c.op("broadcast_sub", {from, c.op("broadcast_minimum", {to, from})});
+  Term distance = by > 0 ? c.op("broadcast_sub", {c.op("broadcast_maximum", {to, from}), from})
+                         : c.op("broadcast_sub", {from, c.op("broadcast_minimum", {to, from})});
   const DataType type = from->type();
   const Term size = c.constant(type, Shape({1}), {std::abs(by)});
   if (from->isFloating()) return c.cast(c.op("ceil", {c.op("broadcast_div", {distance, size})}), kInt64);

@@ -98,14 +98,14 @@ Intervals held(const Term &t, Intervals all, bool isExact) {
   return all;
 }
 
-template <Interval (*number)(const Interval &, const Interval &)>
+template <Interval (*kNumber)(const Interval &, const Interval &)>
 Intervals elementwise(Limits &limits, const Term &t, const Made &made) {
   const Intervals a = limits.of(made.inputs[0]), b = limits.of(made.inputs[1]);
-  const bool isExact = number == lesser || number == greater;
+  const bool isExact = kNumber == lesser || kNumber == greater;
   if (made.inputs[0]->shape() != made.inputs[1]->shape() && a.size() > 1 && b.size() > 1)
-    return held(t, {number(hullOf(a), hullOf(b))}, isExact);
+    return held(t, {kNumber(hullOf(a), hullOf(b))}, isExact);
   Intervals all;
-  for (size_t k = 0; k < std::max(a.size(), b.size()); ++k) all.push_back(number(at(a, k), at(b, k)));
+  for (size_t k = 0; k < std::max(a.size(), b.size()); ++k) all.push_back(kNumber(at(a, k), at(b, k)));
   return held(t, std::move(all), isExact);
 }
 
