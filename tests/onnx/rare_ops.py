@@ -1,5 +1,5 @@
 # LinearAttention, CausalConvWithState, DeformConv, samples of volumes, folds and inverse transforms of one side: against numpy and
-# PyTorch, with gradients by differences; beside each what contradicts itself.
+# PyTorch, with gradients by differences; beside each what contradicts itself. Places of the largest and of gathered elements.
 # SPDX-License-Identifier: Apache-2.0
 import itertools
 import os
@@ -389,6 +389,39 @@ class Norms(Case):
         length = np.sqrt((x * x).sum(1, keepdims=True))
         np.testing.assert_array_equal(made["o0"], length)
         np.testing.assert_allclose(made["i0.grad"], np.divide(x, length, out=np.zeros_like(x), where=length > 0), rtol=1e-12)
+
+
+class Rows(Case):
+    def test_the_largest_of_rows(self):
+        """NaN is above infinity, of equal elements (both zeros are) the first one comes first."""
+        for kind in (np.float16, F32, np.float64, np.int8, np.uint8, np.int32, np.int64):
+            x = (RANDOM.standard_normal((3, 333)) * 4).round()
+            if np.dtype(kind).kind == "f":
+                for value in (np.nan, np.inf, -np.inf, -0.0):
+                    x[RANDOM.random(x.shape) < 0.05] = value
+            x = (np.abs(x) if kind is np.uint8 else x).astype(kind)
+            order = np.array([sorted(range(333), key=lambda i: (not r[i] != r[i], 0 if r[i] != r[i] else -float(r[i]), i)) for r in x])
+            for k in (1, 20, 64, 200, 333):
+                with self.subTest(kind=kind, k=k):
+                    made = self.ran("TopK", [x, np.array([k])], outputs=2, opset=17)
+                    np.testing.assert_array_equal(made["o1"], order[:, :k])
+                    np.testing.assert_array_equal(made["o0"], np.take_along_axis(x, order[:, :k], 1))
+
+    def test_elements_along_every_axis(self):
+        """Rows that move as one, longer than a piece of indices, and short ones; what leads out is named by its place."""
+        for shape, index, axis in (((4, 3, 50), (7, 3, 50), 0), ((4, 3, 50), (4, 5, 50), 1), ((4, 3, 50), (2, 5, 20), 1), ((2, 90), (2, 6000), 1), ((90, 1), (40, 1), 0),
+                                   ((5, 4), (9, 1), 0), ((3, 2500), (2, 2500), 0)):
+            x, at = uniform(*shape), RANDOM.integers(0, shape[axis], index)
+            at[-1] = at[-1].flat[0]
+            inside = x[tuple(slice(None) if a == axis else slice(0, n) for a, n in enumerate(index))]
+            with self.subTest(shape=shape, index=index, axis=axis):
+                np.testing.assert_array_equal(self.ran("GatherElements", [x, at], opset=17, axis=axis)["o0"], np.take_along_axis(inside, at, axis))
+        at = np.zeros((3, 2500), np.int64)
+        at[2, 2400] = 4
+        self.write("GatherElements", [uniform(4, 2500), at], opset=17, axis=0)
+        done = self.run_model()
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("index[2,2400] = 4 is outside [0, 4)", done.stderr)
 
 
 class Scalars(Case):

@@ -30,15 +30,30 @@ template <class T> bool isFound(T x) {
     return static_cast<float>(x) != 0;
 }
 
+/// Writes the place of every element: what does not count is written over. No branch, as few are foreseen.
+template <int64_t kRank, class T, class I>
+int64_t findInRow(const T *x, int64_t length, const I *outer, int64_t rank, int64_t found, I *places) {
+  if constexpr (kRank > 0) rank = kRank;
+  for (int64_t i = 0; i < length; ++i) {
+    I *place = places + found * rank;
+    for (int64_t axis = 0; axis + 1 < rank; ++axis) place[axis] = outer[axis];
+    place[rank - 1] = static_cast<I>(i);
+    found += isFound(x[i]);
+  }
+  return found;
+}
+
 template <class T, class I> void findPlaces(const T *x, const Shape &shape, I *places, I *count) {
-  const int64_t n = shape.elem_cnt(), rank = shape.NumAxes();
+  const int64_t n = shape.elem_cnt(), rank = shape.NumAxes(), length = rank == 0 ? 1 : shape.At(rank - 1);
   int64_t found = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    if (!isFound(x[i])) continue;
-    int64_t rest = i;
-    for (int64_t axis = rank; axis-- > 0; rest /= shape.At(axis))
-      places[found * rank + axis] = static_cast<I>(rest % shape.At(axis));
-    ++found;
+  if (rank == 0) found = isFound(x[0]);
+  for (int64_t row = 0; rank > 0 && row * length < n; ++row) {
+    I outer[kMaxRank] = {}; // the places along the axes before the last one
+    int64_t rest = row;
+    for (int64_t axis = rank - 1; axis-- > 0; rest /= shape.At(axis))
+      outer[axis] = static_cast<I>(rest % shape.At(axis));
+    const auto find = rank == 1 ? findInRow<1, T, I> : rank == 2 ? findInRow<2, T, I> : findInRow<0, T, I>;
+    found = find(x + row * length, length, outer, rank, found, places);
   }
   std::fill(places + found * rank, places + n * rank, I(0));
   *count = static_cast<I>(found);

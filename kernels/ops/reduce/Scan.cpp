@@ -30,6 +30,13 @@ public:
     const int64_t outer = shape.Count(0, axis), n = shape.At(axis), inner = shape.Count(axis + 1);
     const T *from = x.dptr<T>();
     T *to = ctx->Out("y").mut_dptr<T>();
+    if (inner == 1)
+      return bindTask([=](DeviceCtx *dev) {
+        dev->parallelFor(outer, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)), [&](int64_t b, int64_t e) {
+          for (; b + kTogether <= e; b += kTogether) scanRows<kTogether>(from + b * n, to + b * n, n);
+          for (; b < e; ++b) scanRows<1>(from + b * n, to + b * n, n);
+        });
+      });
     return bindTask([=](DeviceCtx *dev) {
       const int64_t tiles = (inner + kWidth - 1) / kWidth;
       dev->parallelFor(outer * tiles, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n * std::min(inner, kWidth))),
@@ -46,11 +53,21 @@ public:
 private:
   using R = RunningOf<T>;
   static constexpr int64_t kWidth = 64;
+  static constexpr int64_t kTogether = 8; // rows: each waits for its own last sum
   static R value(T x) {
     if constexpr (isHalf<T>)
       return static_cast<float>(x);
     else
       return static_cast<R>(x);
+  }
+  template <int64_t kRows> static void scanRows(const T *from, T *to, int64_t n) {
+    R running[kRows];
+    std::fill_n(running, kRows, R(kProduct ? 1 : 0));
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t r = 0; r < kRows; ++r) {
+        running[r] = kProduct ? running[r] * value(from[r * n + i]) : running[r] + value(from[r * n + i]);
+        to[r * n + i] = static_cast<T>(running[r]);
+      }
   }
   static void scan(const T *from, T *to, int64_t n, int64_t stride, int64_t width) {
     R running[kWidth];
@@ -78,6 +95,7 @@ std::function<void(OpRegistry &)> scanDefinition(bool linear) {
           return linear ? shardingRule({x}, {x}, Linear({0})) : shardingRule({x}, {x});
         })
         .Cases({Case("rows").In("x", {3, 7}, 0.5, 1.5).Attr<int64_t>("dim", 1),
+                Case("many_rows").In("x", {19, 5}, 0.5, 1.5).Attr<int64_t>("dim", 1),
                 Case("columns").In("x", {6, 5}, 0.5, 1.5).Attr<int64_t>("dim", 0),
                 Case("middle").In("x", {2, 5, 3}, 0.5, 1.5).Attr<int64_t>("dim", -2)});
   };

@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/Operator.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
+#include <functional>
 #include <type_traits>
 
 namespace opc::ops::reduce {
@@ -76,17 +79,75 @@ public:
 };
 
 /// Sorts positions; ties go by position, which makes the order unique and std::sort (which does not allocate) stable.
-template <class T, class I> void sortPositions(const T *x, I *positions, int64_t n, int64_t k, bool descending) {
+template <class T, class I> void sortPositions(const T *x, I *positions, int64_t n, bool descending) {
   for (int64_t i = 0; i < n; ++i) positions[i] = static_cast<I>(i);
-  auto less = [x, descending](I a, I b) {
+  std::sort(positions, positions + n, [x, descending](I a, I b) {
     const bool ab = descending ? before(x[b], x[a]) : before(x[a], x[b]);
     const bool ba = descending ? before(x[a], x[b]) : before(x[b], x[a]);
     return ab || (!ba && a < b);
+  });
+}
+
+/// An element and where it is, in the order of top_k: larger elements are greater, of equal ones the first is.
+template <class T> struct Ranked {
+  T value;
+  int64_t position;
+  static Ranked of(T x, int64_t at) { return {x, at}; }
+  int64_t at() const { return position; }
+  bool operator>(const Ranked &o) const {
+    return before(o.value, value) || (!before(value, o.value) && position < o.position);
+  }
+};
+/// The same in one number, of elements of at most 32 bits in rows of fewer than 2^32.
+struct RankedNumber {
+  uint64_t number;
+  template <class T> static RankedNumber of(T x, int64_t at) {
+    return {uint64_t{key(x)} << 32 | (UINT32_MAX - static_cast<uint32_t>(at))};
+  }
+  int64_t at() const { return UINT32_MAX - static_cast<uint32_t>(number); }
+  bool operator>(const RankedNumber &o) const { return number > o.number; }
+
+private:
+  template <class T> static uint32_t key(T x) {
+    constexpr uint32_t kSign = uint32_t{1} << 31;
+    if constexpr (std::is_integral_v<T>) {
+      return static_cast<uint32_t>(x) ^ (std::is_signed_v<T> ? kSign : 0);
+    } else {
+      const auto value = static_cast<float>(x);
+      if (value != value) return UINT32_MAX;
+      const uint32_t bits = value == 0 ? 0 : std::bit_cast<uint32_t>(value);
+      return bits & kSign ? ~bits : bits | kSign;
+    }
+  }
+};
+
+/// The positions of the k largest of n, in order. `heap` has room for k: the best so far, the least of them on top.
+/// What comes later is better only where it is larger than that, which few are.
+template <class R, class T> void topPositions(const T *x, int64_t *positions, R *heap, int64_t n, int64_t k) {
+  constexpr int64_t kBlock = 64;
+  for (int64_t i = 0; i < k; ++i) heap[i] = R::of(x[i], i);
+  std::make_heap(heap, heap + k, std::greater<>());
+  const auto take = [&](int64_t i) {
+    const R next = R::of(x[i], i);
+    if (!(next > heap[0])) return;
+    int64_t hole = 0;
+    for (int64_t child = 1; child < k; child = 2 * hole + 1) {
+      child += child + 1 < k && heap[child] > heap[child + 1];
+      if (!(next > heap[child])) break;
+      heap[hole] = heap[child];
+      hole = child;
+    }
+    heap[hole] = next;
   };
-  if (k < n)
-    std::partial_sort(positions, positions + k, positions + n, less);
-  else
-    std::sort(positions, positions + n, less);
+  for (int64_t i = k; i < n; i += kBlock) {
+    const int64_t end = std::min(n, i + kBlock);
+    const T least = x[heap[0].at()];
+    bool isAny = false; // no branch in the loop, so that it vectorises
+    for (int64_t j = i; j < end; ++j) isAny |= before(least, x[j]);
+    for (int64_t j = i; isAny && j < end; ++j) take(j);
+  }
+  std::sort(heap, heap + k, std::greater<>());
+  for (int64_t i = 0; i < k; ++i) positions[i] = heap[i].at();
 }
 
 template <class T> class ArgSortKernel final : public BindingKernel {
@@ -99,7 +160,7 @@ public:
     const int64_t n = in.shape().At(in.shape().NumAxes() - 1), rows = n == 0 ? 0 : in.shape().elem_cnt() / n;
     return bindTask([=](DeviceCtx *dev) {
       dev->parallelFor(rows, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, n)), [&](int64_t b, int64_t e) {
-        for (int64_t r = b; r < e; ++r) sortPositions(from + r * n, to + r * n, n, n, descending);
+        for (int64_t r = b; r < e; ++r) sortPositions(from + r * n, to + r * n, n, descending);
       });
     });
   }
@@ -114,19 +175,21 @@ public:
     int64_t *to = out.mut_dptr<int64_t>();
     const int64_t n = in.shape().At(in.shape().NumAxes() - 1), rows = n == 0 ? 0 : in.shape().elem_cnt() / n;
     const int64_t k = out.shape().At(out.shape().NumAxes() - 1);
-    int64_t *positions = ctx->Tmp<int64_t>();
-    return bindTask([=](DeviceCtx *dev) {
-      dev->parallelFor(rows, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, n)), [&](int64_t b, int64_t e) {
-        for (int64_t r = b; r < e; ++r) {
-          sortPositions(from + r * n, positions + r * n, n, k, true);
-          std::copy_n(positions + r * n, k, to + r * k);
-        }
+    const auto bind = [=, tmp = ctx->Tmp<uint64_t>()](auto tag) {
+      auto *heap = reinterpret_cast<decltype(tag) *>(tmp);
+      return bindTask([=](DeviceCtx *dev) {
+        dev->parallelFor(rows, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, n)), [&](int64_t b, int64_t e) {
+          for (int64_t r = b; r < e; ++r) topPositions(from + r * n, to + r * k, heap + r * k, n, k);
+        });
       });
-    });
+    };
+    if constexpr (sizeof(T) <= 4)
+      if (n <= UINT32_MAX) return bind(RankedNumber{});
+    return bind(Ranked<T>{});
   }
 };
 size_t topKTmpSize(InferContext *ctx) {
-  return static_cast<size_t>(ctx->In("in").shape().elem_cnt()) * sizeof(int64_t);
+  return static_cast<size_t>(ctx->Out("out").shape().elem_cnt()) * sizeof(Ranked<int64_t>);
 }
 
 Case sample(const char *name, Shape in) { return Case(name).In("in", in, -100, 100); }
@@ -168,7 +231,8 @@ REGISTER_USER_OP("top_k")
     .Doc(std::string("The positions (i64) of the k largest elements along the last axis, largest first (whether "
                      "`sorted` or not); of all of them when k is more than the axis has. ") +
          kOrder)
-    .Cases({sample("three", {3, 17}).Attr<int32_t>("k", 3), sample("all", {4}).Attr<int32_t>("k", 9)})
+    .Cases({sample("three", {3, 17}).Attr<int32_t>("k", 3), sample("all", {4}).Attr<int32_t>("k", 9),
+            Case("equal").In("in", {2, 300}, -5, 5).Attr<int32_t>("k", 20)})
     .Kernel<TopKKernel, types::Numbers>("in", KernelOptions().TmpSize(topKTmpSize));
 
 } // namespace
