@@ -80,11 +80,23 @@ void addWorkspace(const ExecutionSchedule &schedule, const ScheduledTask &schedu
   t->set_workspace(static_cast<uint32_t>(plan->tensor_size()));
 }
 
+struct GivenValue {
+  const StoredTensor *tensor;
+  std::shared_ptr<ValuePages> pages;
+};
+/// Loses those that a plan has got.
+struct GivenValues {
+  explicit GivenValues(const VariableValues &values) {
+    const auto pages = pagesOf(values);
+    for (const auto &[name, value] : values) left.emplace(name, GivenValue{&value, pages.at(value.owner.get())});
+  }
+  std::map<std::string, GivenValue> left;
+  OutsideValues outside;
+};
+
 class Emitter {
 public:
-  /// `values` loses those that the plan gets.
-  Emitter(const ExecutionSchedule &schedule, plan::Plan *plan, std::map<std::string, const StoredTensor *> *values,
-          const SizeFacts *sizes = nullptr)
+  Emitter(const ExecutionSchedule &schedule, plan::Plan *plan, GivenValues *values, const SizeFacts *sizes = nullptr)
       : schedule_(schedule), plan_(plan), values_(values), sizes_(sizes) {}
 
   void run(ModuleOp module) {
@@ -226,13 +238,19 @@ private:
     location(op, v->mutable_location());
     const auto list = shardings(op);
     if (!list.empty()) sharding(list[0], v->mutable_sharding());
-    const auto value = values_->find(v->name());
-    if (value == values_->end()) return;
+    const auto value = values_->left.find(v->name());
+    if (value == values_->left.end()) return;
     user_op::TensorDesc whole = ir::descOf(op.getOut().getType());
     if (!list.empty()) whole.set_shape(Shape(DimVector(list[0].getDims().begin(), list[0].getDims().end())));
-    if (value->second->desc == whole) v->set_data(std::string(value->second->bytes));
-    letGo(*value->second);
-    values_->erase(value);
+    if (value->second.tensor->desc == whole) give(value->second, v);
+    values_->left.erase(value);
+  }
+
+  void give(const GivenValue &value, plan::Interface::Variable *v) {
+    const std::string_view bytes = value.tensor->bytes;
+    if (bytes.size() < kLeastOutside) return v->set_data(std::string(bytes));
+    v->set_data("");
+    values_->outside.emplace(v, OutsideValue{bytes, value.pages});
   }
 
   /// Many variables have few initializers.
@@ -364,7 +382,7 @@ private:
 
   const ExecutionSchedule &schedule_;
   plan::Plan *plan_;
-  std::map<std::string, const StoredTensor *> *values_;
+  GivenValues *values_;
   const SizeFacts *sizes_;
   NativeEmitter *native_ = nullptr;
   plan::Plan *whole_ = nullptr;
@@ -374,12 +392,6 @@ private:
 };
 
 } // namespace
-
-static std::map<std::string, const StoredTensor *> pointersTo(const VariableValues &values) {
-  std::map<std::string, const StoredTensor *> pointers;
-  for (const auto &[name, value] : values) pointers.emplace(name, &value);
-  return pointers;
-}
 
 /// On a GPU a step's kernel is generated from what its kernel on the CPU computes.
 static std::string kernelName(const std::string &device, const std::string &op, const std::string &dtype) {
@@ -409,25 +421,25 @@ static void addNumbers(const ModelNumbers &numbers, plan::Plan *plan) {
   }
 }
 
-std::string emitPlan(ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName,
-                     const VariableValues &values, const SizeFacts *sizes, NativeEmitter *native,
-                     const ControlPlans &graphs) {
+FilePieces emitPlan(ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName,
+                    const VariableValues &values, const SizeFacts *sizes, NativeEmitter *native,
+                    const ControlPlans &graphs) {
   google::protobuf::Arena arena; // messages without number, which go at once
   plan::Plan &plan = *google::protobuf::Arena::CreateMessage<plan::Plan>(&arena);
   plan.set_producer("opc " OPC_VERSION_STRING);
   plan.set_graph(baseName(graphName).str());
-  auto left = pointersTo(values);
-  Emitter emitter(schedule, &plan, &left, sizes);
+  GivenValues given(values);
+  Emitter emitter(schedule, &plan, &given, sizes);
   emitter.addNative(native, &plan);
   emitter.addGraphs(&graphs);
   emitter.run(module);
   addNumbers(modelNumbersOf(module), &plan);
-  return encodePlan(plan);
+  return encodePlan(plan, given.outside);
 }
 
-std::string emitPlan(ArrayRef<RankPart> parts, ArrayRef<uint32_t> partOfRank, ArrayRef<Placement> placements,
-                     uint32_t microBatches, const std::string &graphName, const VariableValues &values,
-                     NativeEmitter *native, const ModelNumbers &numbers) {
+FilePieces emitPlan(ArrayRef<RankPart> parts, ArrayRef<uint32_t> partOfRank, ArrayRef<Placement> placements,
+                    uint32_t microBatches, const std::string &graphName, const VariableValues &values,
+                    NativeEmitter *native, const ModelNumbers &numbers) {
   google::protobuf::Arena arena;
   plan::Plan &plan = *google::protobuf::Arena::CreateMessage<plan::Plan>(&arena);
   plan.set_producer("opc " OPC_VERSION_STRING);
@@ -437,18 +449,18 @@ std::string emitPlan(ArrayRef<RankPart> parts, ArrayRef<uint32_t> partOfRank, Ar
     for (int64_t d : p.dims) message->add_dim(d);
     for (int64_t r : p.ranks) message->add_rank(static_cast<uint32_t>(r));
   }
-  auto left = pointersTo(values);
+  GivenValues given(values);
   for (const RankPart &p : parts) {
     plan::Plan *part = plan.add_part();
     part->set_graph(plan.graph());
-    Emitter emitter(*p.schedule, part, &left);
+    Emitter emitter(*p.schedule, part, &given);
     emitter.addNative(native, &plan);
     emitter.run(p.module);
   }
   for (uint32_t p : partOfRank) plan.add_part_of_rank(p);
   if (microBatches > 1) plan.set_micro_batches(microBatches);
   addNumbers(numbers, &plan);
-  return encodePlan(plan);
+  return encodePlan(plan, given.outside);
 }
 
 } // namespace opc

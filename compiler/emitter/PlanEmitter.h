@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ExecutionSchedule.h"
+#include "FilePieces.h"
 #include "Placement.h"
 #include "SizeSweep.h"
 #include "StoredTensor.h"
@@ -35,10 +36,11 @@ using ControlPlans = llvm::DenseMap<mlir::Operation *, ControlPlan>;
 
 /// The bytes of a plan file. `graphName` is what the plan calls its graph: a file name without folders, so that equal
 /// graphs give equal plans wherever they lie. With `sizes` shapes that depend on them become expressions. Variables of
-/// which `values` has a value of their type get it. With `native` regions get machine code.
-std::string emitPlan(mlir::ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName,
-                     const VariableValues &values = {}, const SizeFacts *sizes = nullptr,
-                     NativeEmitter *native = nullptr, const ControlPlans &graphs = ControlPlans());
+/// which `values` has a value of their type get it, and large ones are read where they lie. With `native` regions get
+/// machine code.
+FilePieces emitPlan(mlir::ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName,
+                    const VariableValues &values = {}, const SizeFacts *sizes = nullptr,
+                    NativeEmitter *native = nullptr, const ControlPlans &graphs = ControlPlans());
 
 /// What a plan calls a task's kernel: "cpu/matmul/f32", "comm/all_reduce".
 std::string kernelName(const ExecutionSchedule &schedule, const ScheduledTask &task);
@@ -54,9 +56,9 @@ struct RankPart {
   const ExecutionSchedule *schedule;
 };
 /// The bytes of a plan for several ranks.
-std::string emitPlan(llvm::ArrayRef<RankPart> parts, llvm::ArrayRef<uint32_t> partOfRank,
-                     llvm::ArrayRef<Placement> placements, uint32_t microBatches, const std::string &graphName,
-                     const VariableValues &values = {}, NativeEmitter *native = nullptr,
-                     const ModelNumbers &numbers = {});
+FilePieces emitPlan(llvm::ArrayRef<RankPart> parts, llvm::ArrayRef<uint32_t> partOfRank,
+                    llvm::ArrayRef<Placement> placements, uint32_t microBatches, const std::string &graphName,
+                    const VariableValues &values = {}, NativeEmitter *native = nullptr,
+                    const ModelNumbers &numbers = {});
 
 } // namespace opc

@@ -139,9 +139,9 @@ static std::vector<RankPart> partsOf(PhysicalGraphs &ranks,
   return parts;
 }
 
-static std::string emitParts(ModuleOp module, const std::vector<RankPart> &parts, llvm::ArrayRef<uint32_t> partOfRank,
-                             int64_t microBatches, const std::string &name, const VariableValues &values,
-                             NativeEmitter *native) {
+static FilePieces emitParts(ModuleOp module, const std::vector<RankPart> &parts, llvm::ArrayRef<uint32_t> partOfRank,
+                            int64_t microBatches, const std::string &name, const VariableValues &values,
+                            NativeEmitter *native) {
   return emitPlan(parts, partOfRank, readPlacements(module), static_cast<uint32_t>(microBatches), name, values, native,
                   modelNumbersOf(module));
 }
@@ -222,7 +222,7 @@ struct Pipeline::Impl {
   SharedBytes binary;               // the graph's bytes where `source` shows none
   GraphFacts found;                 // what phases have left: format, gradients, the planner's answer, times
   std::vector<PassFacts> passesRun; // of the phase that runs
-  std::string planBytes;
+  FilePieces planFile;
   std::unique_ptr<NativeEmitter> native; // null: the plan has no machine code
   DiagnosticList findings;
   int done = -1; // index of the last phase that ran
@@ -401,11 +401,11 @@ struct Pipeline::Impl {
       return report(Severity::kError, s.id().c_str(), s.message(), s.help()), false;
     const SizeFacts *open = options.sizes.empty() ? nullptr : &sizeFacts;
     if (ranks.parts.empty())
-      return planBytes = emitPlan(*module, *executions[0], source.name, given, open, native.get(), controlPlans), true;
-    planBytes = emitParts(*module, partsOf(ranks, executions), ranks.partOfRank, options.mesh->microBatches,
-                          source.name, given, native.get());
+      return planFile = emitPlan(*module, *executions[0], source.name, given, open, native.get(), controlPlans), true;
+    planFile = emitParts(*module, partsOf(ranks, executions), ranks.partOfRank, options.mesh->microBatches, source.name,
+                         given, native.get());
     return options.mesh->microBatches == 1 ||
-           checkFinishes(planBytes, *module, registry, source.name, findings.incoming());
+           checkFinishes(planFile.text(), *module, registry, source.name, findings.incoming());
   }
 
   /// Shapes that were given must be of inputs or variables that there are.
@@ -654,7 +654,7 @@ void Pipeline::keepConstants() {
 }
 
 std::string Pipeline::emit(Emit what) {
-  if (what == Emit::kPlan) return impl_->planBytes;
+  if (what == Emit::kPlan) return impl_->planFile.text();
   if (impl_->isUnbound) { // what there is to write would pass for the whole model
     impl_->report(Severity::kError, "OPC0207", "the inputs of the model leave sizes open, and its ops follow from them",
                   "bind them: --shape x=1,3,224,224");

@@ -4,6 +4,7 @@
 #include "PlanGraphs.h"
 #include "PlanNative.h"
 #include "PlanRegions.h"
+#include "PlanSplice.h"
 
 #include "opc/Version.h"
 
@@ -13,6 +14,10 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
 
 namespace opc {
 namespace {
@@ -41,28 +46,76 @@ Status invalid(const char *id, std::string message, std::string help) {
 
 } // namespace
 
+namespace {
+
+/// XXH64 of bytes that come in pieces.
+class Checksum {
+public:
+  void add(std::string_view bytes) {
+    size_ += bytes.size();
+    if (waiting_ > 0) {
+      const size_t n = std::min(bytes.size(), kStripe - waiting_);
+      std::memcpy(wait_ + waiting_, bytes.data(), n);
+      bytes.remove_prefix(n);
+      if ((waiting_ += n) < kStripe) return;
+      stripe(wait_);
+      waiting_ = 0;
+    }
+    for (; bytes.size() >= kStripe; bytes.remove_prefix(kStripe)) stripe(bytes.data());
+    if (!bytes.empty()) std::memcpy(wait_, bytes.data(), waiting_ = bytes.size());
+  }
+
+  uint64_t value() const {
+    uint64_t h = kP5;
+    if (size_ >= kStripe) {
+      h = rotl(v_[0], 1) + rotl(v_[1], 7) + rotl(v_[2], 12) + rotl(v_[3], 18);
+      for (uint64_t lane : v_) h = merge(h, lane);
+    }
+    h += size_;
+    const char *p = wait_, *end = wait_ + waiting_;
+    for (; end - p >= 8; p += 8) h = rotl(h ^ round(0, loadLe<uint64_t>(p)), 27) * kP1 + kP4;
+    if (end - p >= 4) {
+      h = rotl(h ^ (loadLe<uint32_t>(p) * kP1), 23) * kP2 + kP3;
+      p += 4;
+    }
+    for (; p != end; ++p) h = rotl(h ^ (static_cast<uint8_t>(*p) * kP5), 11) * kP1;
+    h = (h ^ (h >> 33)) * kP2;
+    h = (h ^ (h >> 29)) * kP3;
+    return h ^ (h >> 32);
+  }
+
+private:
+  static constexpr size_t kStripe = 32;
+  void stripe(const char *p) {
+    for (int i = 0; i < 4; ++i) v_[i] = round(v_[i], loadLe<uint64_t>(p + 8 * i));
+  }
+
+  uint64_t v_[4] = {kP1 + kP2, kP2, 0, 0 - kP1}, size_ = 0;
+  char wait_[kStripe] = {};
+  size_t waiting_ = 0;
+};
+
+uint64_t checksumOf(std::string_view bytes, ValuePages *pages) {
+  Checksum sum;
+  pages->forEach(bytes, [&](std::string_view piece) { return sum.add(piece), true; });
+  return sum.value();
+}
+
+} // namespace
+
 uint64_t planChecksum(std::string_view bytes) {
-  const char *p = bytes.data(), *end = p + bytes.size();
-  uint64_t h;
-  if (bytes.size() >= 32) {
-    uint64_t v[4] = {kP1 + kP2, kP2, 0, 0 - kP1};
-    for (; end - p >= 32; p += 32)
-      for (int i = 0; i < 4; ++i) v[i] = round(v[i], loadLe<uint64_t>(p + 8 * i));
-    h = rotl(v[0], 1) + rotl(v[1], 7) + rotl(v[2], 12) + rotl(v[3], 18);
-    for (uint64_t lane : v) h = merge(h, lane);
-  } else {
-    h = kP5;
-  }
-  h += bytes.size();
-  for (; end - p >= 8; p += 8) h = rotl(h ^ round(0, loadLe<uint64_t>(p)), 27) * kP1 + kP4;
-  if (end - p >= 4) {
-    h = rotl(h ^ (loadLe<uint32_t>(p) * kP1), 23) * kP2 + kP3;
-    p += 4;
-  }
-  for (; p != end; ++p) h = rotl(h ^ (static_cast<uint8_t>(*p) * kP5), 11) * kP1;
-  h = (h ^ (h >> 33)) * kP2;
-  h = (h ^ (h >> 29)) * kP3;
-  return h ^ (h >> 32);
+  Checksum sum;
+  sum.add(bytes);
+  return sum.value();
+}
+
+uint64_t planChecksum(const FilePieces &bytes) {
+  Checksum sum;
+  (void)bytes.write([&](std::string_view piece) {
+    sum.add(piece);
+    return Status::ok();
+  });
+  return sum.value();
 }
 
 namespace {
@@ -94,7 +147,10 @@ uint32_t versionOf(const plan::Plan &plan) {
 }
 } // namespace
 
-std::string encodePlan(const plan::Plan &plan) {
+namespace {
+
+/// Room for the header, and the message.
+std::string messageOf(const plan::Plan &plan) {
   std::string bytes(kHeaderBytes, '\0');
   const size_t size = plan.ByteSizeLong();
   bytes.reserve(kHeaderBytes + size); // a plan with weights is large: it is not moved as it grows
@@ -107,13 +163,55 @@ std::string encodePlan(const plan::Plan &plan) {
     else
       plan.SerializePartialToCodedStream(&coded); // says that it is no message
   }
-  const std::string_view payload = std::string_view(bytes).substr(kHeaderBytes);
-  const uint64_t checksum = planChecksum(payload);
-  std::memcpy(bytes.data(), kMagic, sizeof kMagic);
-  storeLe<uint32_t>(bytes.data() + 8, versionOf(plan));
-  storeLe<uint64_t>(bytes.data() + 16, payload.size());
-  storeLe<uint64_t>(bytes.data() + 24, checksum);
   return bytes;
+}
+
+void writeHeader(uint32_t version, uint64_t length, uint64_t checksum, char *to) {
+  std::memcpy(to, kMagic, sizeof kMagic);
+  storeLe<uint32_t>(to + 8, version);
+  storeLe<uint64_t>(to + 16, length);
+  storeLe<uint64_t>(to + 24, checksum);
+}
+
+const plan::Interface::Variable &variableAt(const plan::Plan &plan, VariablePlace place) {
+  return (place.part < 0 ? plan : plan.part(place.part)).interface().variable(place.index);
+}
+
+} // namespace
+
+std::string encodePlan(const plan::Plan &plan) {
+  std::string bytes = messageOf(plan);
+  const std::string_view payload = std::string_view(bytes).substr(kHeaderBytes);
+  writeHeader(versionOf(plan), payload.size(), planChecksum(payload), bytes.data());
+  return bytes;
+}
+
+FilePieces encodePlan(const plan::Plan &plan, const OutsideValues &outside) {
+  struct Text {
+    std::string message; // without the values
+    SplicedMessage spliced;
+  };
+  const auto text = std::make_shared<Text>();
+  text->message = messageOf(plan);
+  const auto valueAt = [&](VariablePlace place) {
+    const auto found = outside.find(&variableAt(plan, place));
+    return found == outside.end() ? nullptr : &found->second;
+  };
+  auto spliced = spliceValues(std::string_view(text->message).substr(kHeaderBytes),
+                              [&](VariablePlace place, std::string_view) -> std::optional<std::string_view> {
+                                const OutsideValue *value = valueAt(place);
+                                return value ? std::optional(value->bytes) : std::nullopt;
+                              });
+  if (!spliced) throw std::logic_error("a plan's message is not as protobuf writes it");
+  text->spliced = std::move(*spliced);
+  FilePieces payload;
+  for (const SplicedMessage::Piece &piece : text->spliced.pieces)
+    payload.add(piece.bytes, piece.valueOf ? valueAt(*piece.valueOf)->pages : nullptr, text);
+  std::string header(kHeaderBytes, '\0');
+  writeHeader(versionOf(plan), payload.size(), planChecksum(payload), header.data());
+  FilePieces file(std::move(header));
+  file.add(payload);
+  return file;
 }
 
 std::string planPayload(std::string_view bytes) { return std::string(bytes.substr(kHeaderBytes)); }
@@ -122,7 +220,30 @@ bool looksLikePlan(std::string_view bytes) {
   return bytes.size() >= sizeof kMagic && std::memcmp(bytes.data(), kMagic, sizeof kMagic) == 0;
 }
 
-Status decodePlan(std::string_view bytes, plan::Plan *plan) {
+namespace {
+
+/// The message without large data of variables where it is as this program writes it, else whole. False: no message.
+bool parse(std::string_view payload, const std::shared_ptr<ValuePages> &pages, plan::Plan *plan,
+           OutsideValues *outside) {
+  std::vector<std::pair<VariablePlace, std::string_view>> values;
+  std::optional<SplicedMessage> message;
+  if (outside)
+    message = spliceValues(payload, [&](VariablePlace place, std::string_view data) -> std::optional<std::string_view> {
+      if (data.size() < kLeastOutside) return std::nullopt;
+      values.emplace_back(place, data);
+      return std::string_view();
+    });
+  if (!message || values.empty()) return plan->ParsePartialFromArray(payload.data(), static_cast<int>(payload.size()));
+  std::string rest;
+  rest.reserve(static_cast<size_t>(message->size));
+  for (const SplicedMessage::Piece &piece : message->pieces) rest += piece.bytes;
+  if (!plan->ParsePartialFromString(rest)) return false;
+  for (const auto &[place, data] : values) outside->emplace(&variableAt(*plan, place), OutsideValue{data, pages});
+  return true;
+}
+
+Status decode(std::string_view bytes, const std::shared_ptr<ValuePages> &pages, plan::Plan *plan,
+              OutsideValues *outside) {
   if (!looksLikePlan(bytes))
     return invalid("OPC0801", bytes.empty() ? "the plan is empty" : "not a plan: it does not begin with OPCPLAN",
                    "make a plan from a graph with: opc compile GRAPH -o FILE");
@@ -147,13 +268,13 @@ Status decodePlan(std::string_view bytes, plan::Plan *plan) {
                        ": its header announces " + std::to_string(length) + " bytes, the file has " +
                        std::to_string(payload.size()),
                    "compile the graph again");
-  if (planChecksum(payload) != loadLe<uint64_t>(bytes.data() + 24))
+  if (checksumOf(payload, pages.get()) != loadLe<uint64_t>(bytes.data() + 24))
     return invalid("OPC0804", "the plan is damaged: its checksum does not match", "compile the graph again");
   if (length > static_cast<uint64_t>(INT32_MAX))
     return Status(StatusCode::kUnsupported, "OPC0806",
                   "the plan has " + std::to_string(length) + " bytes; protobuf reads at most 2 GiB")
         .withHelp("keep large constants in a weights file: make them variables");
-  if (!plan->ParsePartialFromArray(payload.data(), static_cast<int>(payload.size())))
+  if (!parse(payload, pages, plan, outside))
     return invalid("OPC0805", "the plan's contents are not a valid protobuf message", "compile the graph again");
   if (const uint32_t needed = versionOf(*plan); needed > version)
     return invalid("OPC0804",
@@ -163,6 +284,17 @@ Status decodePlan(std::string_view bytes, plan::Plan *plan) {
   OPC_RETURN_IF_ERROR(checkPlanGraphs(*plan));
   OPC_RETURN_IF_ERROR(checkNativeCode(*plan));
   return resolveRegions(plan);
+}
+
+} // namespace
+
+Status decodePlan(std::string_view bytes, plan::Plan *plan) {
+  return decode(bytes, std::make_shared<ValuePages>(), plan, nullptr);
+}
+
+Status decodePlan(std::string_view bytes, const std::shared_ptr<ValuePages> &pages, plan::Plan *plan,
+                  OutsideValues *outside) {
+  return decode(bytes, pages ? pages : std::make_shared<ValuePages>(), plan, outside);
 }
 
 Result<plan::Plan> decodePlan(std::string_view bytes) {

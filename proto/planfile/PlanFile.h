@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "FilePieces.h"
+#include "OutsideValues.h"
 #include "opc/Status.h"
 #include "plan.pb.h"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -22,9 +25,13 @@ constexpr uint32_t kMostSlots = 1024;
 
 /// XXH64 (seed 0) of some bytes; https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md.
 uint64_t planChecksum(std::string_view bytes);
+uint64_t planChecksum(const FilePieces &bytes);
 
 /// The bytes of a plan file. Equal plans give equal bytes (plan.proto has no map fields).
 std::string encodePlan(const plan::Plan &plan);
+
+/// The same, with the data of some variables, which is read where it lies.
+FilePieces encodePlan(const plan::Plan &plan, const OutsideValues &outside);
 
 /// Whether some bytes begin like a plan file.
 bool looksLikePlan(std::string_view bytes);
@@ -37,5 +44,8 @@ std::string planPayload(std::string_view bytes);
 Result<plan::Plan> decodePlan(std::string_view bytes);
 /// The same into a message of the caller's, which may live on a protobuf arena (much faster for large plans).
 Status decodePlan(std::string_view bytes, plan::Plan *plan);
+/// The same, and large data of variables stays in `bytes`, which may be a mapped file's: `pages`, or null.
+Status decodePlan(std::string_view bytes, const std::shared_ptr<ValuePages> &pages, plan::Plan *plan,
+                  OutsideValues *outside);
 
 } // namespace opc
