@@ -14,7 +14,9 @@
 #include "NumberValues.h"
 #include "OpCase.h"
 #include "OutputCuts.h"
+#include "OutsideJob.h"
 #include "PlanAgreement.h"
+#include "PlanData.h"
 #include "PlanFile.h"
 #include "PlanGraphs.h"
 #include "PrintableText.h"
@@ -37,28 +39,6 @@ using runtime::JobPort;
 using runtime::RankGraph;
 using runtime::RankLink;
 using runtime::TaskGraph;
-
-namespace {
-
-/// Another value would be undefined behaviour in a kernel.
-void makeBools(std::string *bytes) {
-  for (char &c : *bytes) c = c != 0;
-}
-
-/// give(name, bytes) for the values that the plan has for variables; frees them.
-template <class Give> Status giveValues(plan::Plan &plan, Give give) {
-  for (int p = 0; p < std::max(1, plan.part_size()); ++p) {
-    plan::Plan &part = plan.part_size() ? *plan.mutable_part(p) : plan;
-    for (plan::Interface::Variable &v : *part.mutable_interface()->mutable_variable()) {
-      if (!v.has_data()) continue;
-      OPC_RETURN_IF_ERROR(give(v.name(), v.mutable_data()));
-      std::string().swap(*v.mutable_data());
-    }
-  }
-  return Status::ok();
-}
-
-} // namespace
 
 struct Session::Impl : runtime::LocalRanks {
   SessionOptions options;
@@ -88,7 +68,8 @@ struct Session::Impl : runtime::LocalRanks {
         .withHelp(didYouMeanAmong(name, namesOf(ports), std::string("it has no ") + what + "s"));
   }
 
-  static Result<Session> load(plan::Plan *decoded, const Registry &registry, const SessionOptions &options);
+  static Result<Session> load(plan::Plan *decoded, const OutsideValues &outside, const Registry &registry,
+                              const SessionOptions &options);
   /// fork() copies no threads but the caller's: in the child the session's kernels would wait for the others forever.
   Status checkProcess() const {
     if (forks == runtime::forkCount() || !hasThreads) return Status::ok();
@@ -134,28 +115,7 @@ struct Session::Impl : runtime::LocalRanks {
   }
 
   /// Each part's constants, for all ranks that have the part.
-  Status loadConstants(plan::Plan &plan) {
-    for (const plan::NativeCode &code : plan.native()) nativeImages += static_cast<uint64_t>(code.image_size());
-    const int parts = std::max(1, plan.part_size());
-    for (int p = 0; p < parts; ++p) {
-      plan::Plan *part = plan.part_size() ? plan.mutable_part(p) : &plan;
-      for (int i = 0; i < part->interface().constant_size(); ++i) {
-        std::string *bytes = part->mutable_interface()->mutable_constant(i)->mutable_data();
-        bool isFirst = true;
-        for (const auto &r : here) {
-          if (&runtime::partOf(plan, job, r->rank()) != part) continue;
-          const runtime::PlanModel &m = r->graph().model();
-          const runtime::ModelTensor &tensor = m.tensors[m.constants[static_cast<size_t>(i)].tensor];
-          if (isFirst && tensor.desc.data_type() == kBool) makeBools(bytes);
-          isFirst = false;
-          OPC_RETURN_IF_ERROR(r->giveConstant(static_cast<size_t>(i), bytes->data()));
-          constantBytes += tensor.bytes;
-        }
-        std::string().swap(*bytes);
-      }
-    }
-    return Status::ok();
-  }
+  Status loadConstants(plan::Plan &plan);
 
   Status giveVariable(size_t index, const void *whole) {
     for (const auto &r : here) OPC_RETURN_IF_ERROR(r->giveVariable(index, whole));
@@ -163,6 +123,8 @@ struct Session::Impl : runtime::LocalRanks {
     isSet[index] = true;
     return Status::ok();
   }
+  /// A value of the plan, which a mapped file may have.
+  Status giveValue(const std::string &name, const OutsideValue &value);
   void takeBack(size_t index) const { // a lent input lies in the arena again
     if (isPlain()) graph().lend(here[0]->input(index)->tensor, nullptr);
   }
@@ -361,6 +323,49 @@ struct Session::Impl : runtime::LocalRanks {
   }
 };
 
+Status Session::Impl::loadConstants(plan::Plan &plan) {
+  for (const plan::NativeCode &code : plan.native()) nativeImages += static_cast<uint64_t>(code.image_size());
+  const int parts = std::max(1, plan.part_size());
+  for (int p = 0; p < parts; ++p) {
+    plan::Plan *part = plan.part_size() ? plan.mutable_part(p) : &plan;
+    for (int i = 0; i < part->interface().constant_size(); ++i) {
+      std::string *bytes = part->mutable_interface()->mutable_constant(i)->mutable_data();
+      bool isFirst = true;
+      for (const auto &r : here) {
+        if (&runtime::partOf(plan, job, r->rank()) != part) continue;
+        const runtime::PlanModel &m = r->graph().model();
+        const runtime::ModelTensor &tensor = m.tensors[m.constants[static_cast<size_t>(i)].tensor];
+        if (isFirst && tensor.desc.data_type() == kBool) runtime::makeBools(bytes->data(), bytes->size());
+        isFirst = false;
+        OPC_RETURN_IF_ERROR(r->giveConstant(static_cast<size_t>(i), bytes->data()));
+        constantBytes += tensor.bytes;
+      }
+      std::string().swap(*bytes);
+    }
+  }
+  return Status::ok();
+}
+
+Status Session::Impl::giveValue(const std::string &name, const OutsideValue &value) {
+  const size_t index = variableIndex.at(name);
+  const bool isBool = job.variables[index].desc.data_type() == kBool;
+  std::string bools;
+  if (isBool) {
+    bools = value.bytes;
+    runtime::makeBools(bools.data(), bools.size());
+  }
+  const runtime::ModelVariable *variable = here[0]->variable(index);
+  if (!isBool && variable && isInPlace(variable)) {
+    value.pages->copy(value.bytes, graph().data(variable->tensor));
+    if (!isSet[index]) --unset;
+    isSet[index] = true;
+    return Status::ok();
+  }
+  OPC_RETURN_IF_ERROR(giveVariable(index, isBool ? bools.data() : value.bytes.data()));
+  value.pages->letGo();
+  return Status::ok();
+}
+
 uint64_t defaultMemoryLimit() { return runtime::machineMemory() / 10 * 9; }
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -433,18 +438,20 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
   OPC_RETURN_IF_ERROR(checkStart(planBytes, options));
   google::protobuf::Arena messages; // one block for all of the plan's messages: a third of the loading time
   auto *plan = google::protobuf::Arena::CreateMessage<plan::Plan>(&messages);
-  OPC_RETURN_IF_ERROR(decodePlan(planBytes, plan));
-  Result<Session> session = Impl::load(plan, registry, options);
+  OutsideValues outside;
+  OPC_RETURN_IF_ERROR(decodePlan(planBytes, runtime::pagesOfMapping(planBytes), plan, &outside));
+  Result<Session> session = Impl::load(plan, outside, registry, options);
   if (!session) return refusal(*plan, session.status());
   return session;
 }
 
-Result<Session> Session::Impl::load(plan::Plan *plan, const Registry &registry, const SessionOptions &options) {
+Result<Session> Session::Impl::load(plan::Plan *plan, const OutsideValues &outside, const Registry &registry,
+                                    const SessionOptions &options) {
   const plan::Plan sizes = runtime::FreeSizes::takeOut(plan);
   constexpr int64_t kMostThreads = 1024; // a file must not be able to start any number of them
   int64_t ranks = options.communicator ? options.communicator->size() : options.ranks;
   if (ranks == 0) ranks = std::clamp<int64_t>(plan->part_of_rank_size(), 1, kMostThreads);
-  Result<JobPlan> job = runtime::readJob(*plan, ranks);
+  Result<JobPlan> job = runtime::readJob(*plan, ranks, outside);
   if (!job) return job.status();
   std::vector<int64_t> mine; // ranks of this process
   if (options.communicator)
@@ -498,10 +505,8 @@ Result<Session> Session::Impl::load(plan::Plan *plan, const Registry &registry, 
   impl->interface.numbers = impl->numbers.list();
   OPC_ASSIGN_OR_RETURN(impl->cuts, runtime::outputCuts(*plan, impl->job));
   OPC_RETURN_IF_ERROR(impl->loadConstants(*plan));
-  OPC_RETURN_IF_ERROR(giveValues(*plan, [&](const std::string &name, std::string *bytes) {
-    const size_t index = impl->variableIndex.at(name);
-    if (impl->job.variables[index].desc.data_type() == kBool) makeBools(bytes);
-    return impl->giveVariable(index, bytes->data());
+  OPC_RETURN_IF_ERROR(runtime::giveValues(*plan, outside, [&](const std::string &name, const OutsideValue &value) {
+    return impl->giveValue(name, value);
   }));
   if (hasSizes(sizes)) {
     runtime::FreeSizes::putBack(sizes, plan);

@@ -4,6 +4,7 @@
 
 #include "Device.h"
 #include "NdSignatures.h"
+#include "OutsideJob.h"
 #include "PlanFile.h"
 #include "PlanReading.h"
 #include "PrintableText.h"
@@ -225,7 +226,8 @@ namespace {
 /// Joins the interfaces of all parts: a name is one tensor, wherever it stands.
 class JobReader {
 public:
-  JobReader(const plan::Plan &plan, JobPlan *job) : plan_(plan), job_(job) {}
+  JobReader(const plan::Plan &plan, const OutsideValues &outside, JobPlan *job)
+      : plan_(plan), outside_(outside), job_(job) {}
 
   Status read() {
     for (int i = 0; i < std::max(1, plan_.part_size()); ++i) {
@@ -310,9 +312,8 @@ private:
     port.hasValue = v.has_data();
     if (port.hasValue) {
       OPC_ASSIGN_OR_RETURN(const int64_t bytes, tensorBytes(port.desc));
-      if (v.data().size() != static_cast<uint64_t>(bytes))
-        return bad("OPC0812", what, " has a value of ", v.data().size(), " bytes; ", port.desc.toString(), " has ",
-                   bytes);
+      if (const size_t size = dataOf(v, outside_).size(); size != static_cast<uint64_t>(bytes))
+        return bad("OPC0812", what, " has a value of ", size, " bytes; ", port.desc.toString(), " has ", bytes);
     }
     port.trainable = v.trainable();
     port.hasInitializer = v.has_initializer() && v.initializer().type_case() != graph::InitializerConf::TYPE_NOT_SET;
@@ -324,6 +325,7 @@ private:
   }
 
   const plan::Plan &plan_;
+  const OutsideValues &outside_;
   JobPlan *job_;
   std::vector<uint32_t> makerStride_; // by tensor of the part
   std::unordered_map<std::string, size_t> index_;
@@ -349,7 +351,9 @@ Status checkNames(const plan::Plan &plan) {
 
 } // namespace
 
-Result<JobPlan> readJob(const plan::Plan &plan, int64_t ranks) {
+Result<JobPlan> readJob(const plan::Plan &plan, int64_t ranks) { return readJob(plan, ranks, {}); }
+
+Result<JobPlan> readJob(const plan::Plan &plan, int64_t ranks, const OutsideValues &outside) {
   JobPlan job;
   const bool hasParts = plan.part_size() > 0;
   job.ranks = hasParts ? plan.part_of_rank_size() : 1;
@@ -379,7 +383,7 @@ Result<JobPlan> readJob(const plan::Plan &plan, int64_t ranks) {
     }
   }
   OPC_RETURN_IF_ERROR(checkNames(plan));
-  OPC_RETURN_IF_ERROR(JobReader(plan, &job).read());
+  OPC_RETURN_IF_ERROR(JobReader(plan, outside, &job).read());
   return job;
 }
 

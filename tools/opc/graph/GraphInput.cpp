@@ -39,6 +39,8 @@ Status manifestForGraph(const std::string &path) {
                               : "give the graph: " + printableName(graph));
 }
 
+constexpr size_t kLargePlan = 1 << 20;
+
 void recognize(GraphInput *input) {
   input->isPlan = looksLikePlan(input->bytes);
   input->isIr = !input->isPlan && looksLikeIr(input->bytes);
@@ -74,7 +76,8 @@ Result<GraphInput> readGraphInput(const std::string &path) {
   input.name = path == "-" ? "<stdin>" : path;
   input.bytes = SharedBytes(file->view(), file, file->isMapped());
   recognize(&input);
-  if (!input.isModel) input.bytes = input.bytes.text(); // only weights are worth that the file must stay as it is
+  // Only weights are worth that the file must stay as it is.
+  if (!input.isModel && !(input.isPlan && input.bytes.size() >= kLargePlan)) input.bytes = input.bytes.text();
   noteGraph(path, input.bytes);
   return input;
 }

@@ -169,13 +169,17 @@ Status RunPlanner::bindDataSets(const GraphInput &input, const GraphFacts &whole
   return Status::ok();
 }
 
-Outcome<std::string> RunPlanner::plan(GraphInput &input, NamedValues &inputs) {
+Outcome<SharedBytes> RunPlanner::plan(GraphInput &input, NamedValues &inputs) {
   if (input.isPlan) {
     OPC_RETURN_IF_ERROR(checkPlanFile(input));
-    return input.bytes.take();
+    return std::exchange(input.bytes, {});
   }
-  return compile(
-      input, [&](Pipeline &pipeline, const GraphFacts &whole) { return bindValues(pipeline, whole, inputs); }, &inputs);
+  OPC_ASSIGN_OR_RETURN(
+      std::string plan,
+      compile(
+          input, [&](Pipeline &pipeline, const GraphFacts &whole) { return bindValues(pipeline, whole, inputs); },
+          &inputs));
+  return SharedBytes(std::move(plan));
 }
 
 Outcome<std::string> RunPlanner::planBatches(GraphInput &input, const NamedValues &inputs,
@@ -296,7 +300,7 @@ Outcome<std::string> RunPlanner::compile(GraphInput &input,
   return pipeline.emit(Emit::kPlan);
 }
 
-Result<GraphFacts> RunPlanner::facts(const std::string &plan) {
+Result<GraphFacts> RunPlanner::facts(std::string_view plan) {
   if (facts_) return std::move(*facts_);
   return factsOfPlan(plan, registry_);
 }

@@ -26,7 +26,7 @@ public:
 
   /// The plan's bytes. `inputs` gets the values of --feed and loses those that the cut graph does not want. The graph's
   /// bytes stay in `input` only for referencePlan().
-  Outcome<std::string> plan(GraphInput &input, NamedValues &inputs);
+  Outcome<SharedBytes> plan(GraphInput &input, NamedValues &inputs);
   /// How many examples a batch has; 0: as many as the graph says.
   struct Batch {
     int64_t size = 0;
@@ -46,7 +46,7 @@ public:
   const Json &phases() const { return phases_; }
   const std::string &phasesText() const { return phasesText_; }
   /// Of the graph, for a report; of a plan those that it says. Errors: those of reading the plan.
-  Result<GraphFacts> facts(const std::string &plan);
+  Result<GraphFacts> facts(std::string_view plan);
   const std::vector<std::string> &notes() const { return notes_; }
   /// Of variables whose values came with the graph (an ONNX model).
   const std::map<std::string, StoredTensor> &modelValues() const { return modelValues_; }

@@ -183,7 +183,7 @@ Outcome<PlannedRun> planRun(RunContext &c) {
   RunTrace *trace = c.isTraced() ? &c.trace : nullptr;
   planned.planner = std::make_unique<RunPlanner>(c.invocation, o, *planned.registry, trace);
   double start = c.trace.now();
-  Outcome<std::string> plan = planned.planner->plan(planned.input, planned.inputs);
+  Outcome<SharedBytes> plan = planned.planner->plan(planned.input, planned.inputs);
   c.trace.span("compile", start);
   if (!plan) {
     if (trace && o.ranks.isFirst()) // how far it came
@@ -201,7 +201,7 @@ Outcome<PlannedRun> planRun(RunContext &c) {
   if (!o.report.empty()) {
     OPC_ASSIGN_OR_RETURN(planned.facts, planned.planner->facts(*plan));
   }
-  if (o.profile || trace || o.keepsGraph || !o.report.empty()) planned.plan = std::move(*plan);
+  if (o.profile || trace || o.keepsGraph || !o.report.empty()) planned.plan = plan->take();
   return planned;
 }
 
