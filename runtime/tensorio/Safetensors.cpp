@@ -1,6 +1,7 @@
 // safetensors: an 8-byte length, a JSON header, the tensors' bytes. Also the index of a sharded checkpoint.
 // Format: https://github.com/huggingface/safetensors#format
 // SPDX-License-Identifier: Apache-2.0
+#include "OutsideTensors.h"
 #include "TensorFormat.h"
 
 #include "PrintableText.h"
@@ -317,43 +318,68 @@ Result<std::unique_ptr<TensorArchive>> openSafetensorsIndex(FileBytes file, cons
 
 namespace {
 
-size_t bytesInFile(const HostTensor &t) { return packedBytes(t.dtype(), static_cast<size_t>(t.elemCount())); }
+size_t bytesInFile(const OutsideTensor &t) {
+  return packedBytes(t.desc.data_type(), static_cast<size_t>(t.desc.shape().elem_cnt()));
+}
 
-Status write(const std::string &path, NamedTensors tensors, const std::map<std::string, std::string> &metadata,
-             bool durable) {
-  OPC_RETURN_IF_ERROR(sortUnique(path, &tensors));
+std::string headerOf(const std::vector<OutsideTensor> &tensors, const std::map<std::string, std::string> &metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   uint64_t at = 0;
-  for (const auto &[key, t] : tensors) {
-    header[key] = {{"dtype", elementType(t->dtype()).safetensors},
-                   {"shape", t->shape().dim_vec()},
-                   {"data_offsets", {at, at + bytesInFile(*t)}}};
-    at += bytesInFile(*t);
+  for (const OutsideTensor &t : tensors) {
+    header[t.name] = {{"dtype", elementType(t.desc.data_type()).safetensors},
+                      {"shape", t.desc.shape().dim_vec()},
+                      {"data_offsets", {at, at + bytesInFile(t)}}};
+    at += bytesInFile(t);
   }
   // Names that are not UTF-8 are replaced rather than thrown at.
   std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   text.append((64 - (8 + text.size()) % 64) % 64, ' ');
+  return text;
+}
+
+/// Sorted by name.
+Status write(const std::string &path, const std::vector<OutsideTensor> &tensors,
+             const std::map<std::string, std::string> &metadata, bool durable) {
+  const std::string text = headerOf(tensors, metadata);
   const uint64_t length = text.size();
   AtomicFile f;
   OPC_RETURN_IF_ERROR(f.open(path));
   OPC_RETURN_IF_ERROR(f.write(&length, 8));
   OPC_RETURN_IF_ERROR(f.write(text.data(), text.size()));
-  for (const auto &[key, t] : tensors) {
-    if (!isPackedInFiles(t->dtype())) {
-      OPC_RETURN_IF_ERROR(f.write(t->data(), t->bytes()));
+  for (const OutsideTensor &t : tensors) {
+    const auto toFile = [&](std::string_view bytes) { return f.write(bytes.data(), bytes.size()); };
+    if (!isPackedInFiles(t.desc.data_type())) {
+      OPC_RETURN_IF_ERROR(t.write(toFile));
       continue;
     }
-    const std::string packed = packElements(t->dtype(), {t->as<char>(), t->bytes()});
-    OPC_RETURN_IF_ERROR(f.write(packed.data(), packed.size()));
+    std::string bytes;
+    OPC_RETURN_IF_ERROR(t.write([&](std::string_view piece) {
+      bytes += piece;
+      return Status::ok();
+    }));
+    OPC_RETURN_IF_ERROR(toFile(packElements(t.desc.data_type(), bytes)));
   }
   return durable ? f.commitDurably() : f.commit();
+}
+
+Status write(const std::string &path, NamedTensors tensors, const std::map<std::string, std::string> &metadata,
+             bool durable) {
+  OPC_RETURN_IF_ERROR(sortUnique(path, &tensors));
+  std::vector<OutsideTensor> list;
+  for (const auto &[key, t] : tensors)
+    list.push_back(
+        {key, t->desc(), [t = t](const OutsideTensor::Sink &sink) { return sink({t->as<char>(), t->bytes()}); }});
+  return write(path, list, metadata, durable);
 }
 
 } // namespace
 
 Status writeSafetensors(const std::string &path, NamedTensors tensors) {
   return write(path, std::move(tensors), {}, false);
+}
+Status writeOutsideTensors(const std::string &path, const std::vector<OutsideTensor> &tensors) {
+  return write(path, tensors, {}, false);
 }
 Status writeCheckpointFile(const std::string &path, NamedTensors tensors,
                            const std::map<std::string, std::string> &metadata) {

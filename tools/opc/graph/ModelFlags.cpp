@@ -6,11 +6,13 @@
 #include "NamedValues.h"
 #include "NumberText.h"
 #include "OutputFiles.h"
+#include "OutsideTensors.h"
 #include "TensorIo.h"
 #include "TextParts.h"
+#include "ValuePages.h"
 
-#include <cstring>
 #include <memory>
+#include <vector>
 
 namespace opc::cli {
 
@@ -76,15 +78,18 @@ Status ModelFlags::giveWeights(Invocation &invocation, const Pipeline &pipeline,
   if (count == 0)
     return usageError("--weights-out: no weights came with " + pipeline.source().name,
                       "it is for ONNX models; the variables of a graph have initializers");
-  std::vector<std::unique_ptr<HostTensor>> tensors;
-  NamedTensors named;
-  for (const auto &[name, value] : pipeline.values()) {
-    OPC_ASSIGN_OR_RETURN(HostTensor tensor,
-                         HostTensor::createUninitialized(value.desc.data_type(), value.desc.shape()));
-    if (!value.bytes.empty()) std::memcpy(tensor.data(), value.bytes.data(), value.bytes.size());
-    named.emplace_back(name, tensors.emplace_back(std::make_unique<HostTensor>(std::move(tensor))).get());
-  }
-  return writeSafetensors(weightsOut_, std::move(named));
+  const auto pages = pagesOf(pipeline.values());
+  std::vector<OutsideTensor> tensors;
+  for (const auto &[name, value] : pipeline.values())
+    tensors.push_back({name, value.desc, [&pages, &value = value](const auto &sink) {
+                         Status written;
+                         pages.at(value.owner.get())->forEach(value.bytes, [&](std::string_view piece) {
+                           written = sink(piece);
+                           return written.isOk();
+                         });
+                         return written;
+                       }});
+  return writeOutsideTensors(weightsOut_, tensors);
 }
 
 } // namespace opc::cli
