@@ -31,6 +31,9 @@ struct InnerGraph {
   std::map<std::string, StoredTensor> constants; // by tensor
 };
 
+/// What the file beside a model holds, in order: values of the request where they lie, and what was made.
+using ExternalData = std::vector<StoredTensor>;
+
 struct ExportRequest {
   /// Of the model's graph.
   std::string name;
@@ -46,7 +49,7 @@ struct ExportRequest {
   std::map<std::string, BlockProduct> blockProducts;
   /// What the file beside the model is called that tensors over 1 MiB go to, given its bytes; none: all go into the
   /// model.
-  std::function<std::string(std::string_view)> dataFile;
+  std::function<std::string(const ExternalData &)> dataFile;
 };
 
 /// An op that cannot be written.
@@ -56,8 +59,9 @@ struct UnexportedOp {
 };
 
 struct ExportedModel {
-  std::string bytes, data; // the model, and what its file of data holds
-  std::string dataFile;    // its name
+  std::string bytes;
+  ExternalData data;
+  std::string dataFile; // the name of its file
   int64_t opset = 0;
   std::vector<std::string> next;          // outputs that say what variables hold after a step
   std::map<std::string, size_t> ownNodes; // how many nodes of opc's own domain there are, by op

@@ -1,6 +1,7 @@
 # The memory that an ONNX model takes, beside its weights: importing leaves them in their file, and a run has them once.
 # Expected numbers are numpy's.
 # SPDX-License-Identifier: Apache-2.0
+import json
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import messages as m  # noqa: E402
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
-LAYERS, MIB = 8, 1 << 20
+LAYERS, MIB, NODE = 8, 1 << 20, 5 << 10
 PEAK = ("import resource, subprocess, sys; r = subprocess.run(sys.argv[1:]).returncode; "
         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024); sys.exit(r)")
 
@@ -110,6 +111,54 @@ class Memory(unittest.TestCase):
         for name in ("inline.onnx", "beside.onnx"):
             more = self.peak("show", name) - base
             self.assertLess(more, 0.1 * self.bytes, f"{name}: {more / MIB:.1f} MiB")
+
+    def test_a_plan_is_written_from_the_file(self):
+        """Once in memory is a plan made as one text; as the model's file would have it in memory, too, it is twice."""
+        base = self.peak("compile", "small.onnx", "-o", "small.plan", "--quiet")
+        for name in ("inline.onnx", "beside.onnx"):
+            more = self.peak("compile", name, "-o", "big.plan", "--quiet") - base
+            self.assertLess(more, 1.1 * self.bytes + 4 * MIB, f"{name}: {more / MIB:.1f} MiB")
+            self.assertGreater(os.path.getsize(self.path("big.plan")), self.bytes)
+
+    def test_a_run_of_a_plan_has_the_weights_once(self):
+        self.peak("compile", "small.onnx", "-o", "small.plan", "--quiet")
+        self.peak("compile", "inline.onnx", "-o", "big.plan", "--quiet")
+        base = self.run_peak("small.plan", "x16.npy")
+        more = self.run_peak("big.plan", "x.npy") - base
+        np.testing.assert_allclose(np.load(self.path("y.npy")), self.expected(), rtol=0, atol=1e-5)
+        # One of the eight is there as the plan has it beside its packed form.
+        self.assertLess(more, 1.15 * self.bytes + 4 * MIB, f"{more / MIB:.1f} MiB")
+        self.assertGreater(more, 0.6 * self.bytes)
+
+    def test_weights_that_are_written_beside_stay_in_the_file(self):
+        base = self.peak("compile", "small.onnx", "--weights-out", "w.safetensors", "-o", "p.plan", "--quiet")
+        for name in ("inline.onnx", "beside.onnx"):
+            more = self.peak("compile", name, "--weights-out", "w.safetensors", "-o", "p.plan", "--quiet") - base
+            self.assertLess(more, 0.1 * self.bytes + 4 * MIB, f"{name}: {more / MIB:.1f} MiB")
+            with open(self.path("w.safetensors"), "rb") as f:
+                data = f.read()
+            names = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
+            start = 8 + int.from_bytes(data[:8], "little")
+            for k, w in enumerate(self.weights):
+                at, end = names[f"w{k}"]["data_offsets"]
+                self.assertEqual(data[start + at:start + end], w.tobytes(), k)
+
+    def test_a_model_that_is_written_leaves_them_in_the_file(self):
+        base = self.peak("compile", "small.onnx", "--emit", "onnx", "-o", "small_again.onnx", "--quiet")
+        for name in ("inline.onnx", "beside.onnx"):
+            more = self.peak("compile", name, "--emit", "onnx", "-o", "again.onnx", "--quiet") - base
+            self.assertLess(more, 0.1 * self.bytes + 4 * MIB, f"{name}: {more / MIB:.1f} MiB")
+            self.run_peak("again.onnx", "x.npy")
+            np.testing.assert_allclose(np.load(self.path("y.npy")), self.expected(), rtol=0, atol=1e-5)
+
+    def test_many_nodes(self):
+        """100,000 of them take some kilobytes each."""
+        count = 100_000
+        nodes = [m.node("Tanh", [f"h{k}" if k else "x"], [f"h{k + 1}"]) for k in range(count)]
+        self.write("long.onnx", m.model(m.graph(nodes, [m.value("x", (1, 4))], [m.value(f"h{count}", (1, 4))], [])))
+        self.addCleanup(os.unlink, self.path("long.onnx"))
+        more = self.peak("show", "long.onnx") - self.peak("show", "small.onnx")
+        self.assertLess(more, count * NODE, f"{more / count:.0f} bytes a node")
 
     def test_whoever_looks_again_finds_them(self):
         """Captures, a reference and other weights need the values that the kernels have packed."""

@@ -127,7 +127,9 @@ private:
     tensor->set_name(wire.name);
     for (const int64_t d : wire.shape) tensor->add_dims(d);
     tensor->set_data_type(elementType(wire.type).onnx);
-    if (isPackedInFiles(wire.type))
+    if (request_.dataFile && value.bytes.size() > kInlineBytes && !isPackedInFiles(wire.type))
+      outside_.emplace(tensor, &value);
+    else if (isPackedInFiles(wire.type))
       tensor->set_raw_data(packElements(wire.type, {value.bytes.data(), value.bytes.size()}));
     else
       tensor->set_raw_data(value.bytes.data(), value.bytes.size());
@@ -186,13 +188,25 @@ private:
       pair->set_key(key);
       pair->set_value(value);
     };
+    uint64_t end = 0;
+    const auto add = [&](const StoredTensor &data) {
+      end += data.bytes.size();
+      result->data.push_back(data);
+    };
+    const auto own = [](std::string bytes) {
+      const auto owner = std::make_shared<const std::string>(std::move(bytes));
+      return StoredTensor{{}, *owner, owner};
+    };
     std::vector<onnx::Tensor *> moved;
     for (onnx::Tensor &t : *nodes_.graph().mutable_initializer()) {
-      if (t.raw_data().size() <= kInlineBytes) continue;
-      result->data.resize((result->data.size() + kAlignment - 1) / kAlignment * kAlignment);
-      say(t, "offset", std::to_string(result->data.size()));
-      say(t, "length", std::to_string(t.raw_data().size()));
-      result->data += t.raw_data();
+      const auto outside = outside_.find(&t);
+      const bool isOutside = outside != outside_.end();
+      const uint64_t size = isOutside ? outside->second->bytes.size() : t.raw_data().size();
+      if (size <= kInlineBytes) continue;
+      if (end % kAlignment) add(own(std::string(kAlignment - end % kAlignment, '\0')));
+      say(t, "offset", std::to_string(end));
+      say(t, "length", std::to_string(size));
+      add(isOutside ? *outside->second : own(std::move(*t.mutable_raw_data())));
       t.clear_raw_data();
       t.set_data_location(1);
       moved.push_back(&t);
@@ -208,7 +222,8 @@ private:
   onnx::Model model_;
   Nodes nodes_;
   OpsExport ops_;
-  std::map<std::string, Wire> wires_; // by tensor of the graph
+  std::map<std::string, Wire> wires_;                            // by tensor of the graph
+  std::map<const onnx::Tensor *, const StoredTensor *> outside_; // initializers that go to the file beside the model
   std::vector<std::string> outputNames_;
   std::map<std::string, std::string> next_; // by variable's tensor
 };

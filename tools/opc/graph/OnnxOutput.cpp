@@ -4,6 +4,7 @@
 
 #include "ControlFacts.h"
 #include "FileBytes.h"
+#include "FilePieces.h"
 #include "GraphConstants.h"
 #include "GraphInput.h"
 #include "NumberText.h"
@@ -48,26 +49,60 @@ bool hasFolder(const std::string &output) {
 constexpr size_t kDigits = 16; // of a file's content, in its name
 constexpr const char *kData = ".data";
 
+FilePieces piecesOf(const ExternalData &data) {
+  std::vector<std::pair<size_t, StoredTensor>> numbered;
+  for (const StoredTensor &piece : data) numbered.emplace_back(numbered.size(), piece);
+  const auto pages = pagesOf(numbered);
+  FilePieces pieces;
+  for (const StoredTensor &piece : data) pieces.add(piece.bytes, pages.at(piece.owner.get()), piece.owner);
+  return pieces;
+}
+
 /// "MODEL.DIGITS.data". Other data never has the name: a model and the data of another one, written before or after
 /// it, are no pair, whatever ended the writing.
-std::string dataName(const std::string &model, std::string_view data) {
+std::string dataName(const std::string &model, const FilePieces &data) {
   char digits[kDigits + 1];
   std::snprintf(digits, sizeof digits, "%016" PRIx64, planChecksum(data));
   return model + "." + digits + kData;
 }
 
+/// f(part) for parts of a file, each of which has the first `overlap` bytes of the next one, too, until one of them
+/// is true. Models may have their weights in them: what has been looked at goes.
+template <class F> bool anyPart(const FileBytes &file, size_t overlap, F f) {
+  constexpr size_t kPart = 1 << 20;
+  const std::string_view bytes = file.view();
+  for (size_t at = 0; at < bytes.size(); at += kPart) {
+    if (f(bytes.substr(at, kPart + overlap))) return true;
+    file.letGo(bytes);
+  }
+  return false;
+}
+
+bool mentions(const FileBytes &file, const std::string &name) {
+  return anyPart(file, name.size(), [&](std::string_view part) { return part.find(name) != std::string_view::npos; });
+}
+
+bool isSame(const FilePieces &data, const FileBytes &file) {
+  std::string_view left = file.view();
+  return data.size() == left.size() && data.write([&](std::string_view piece) {
+                                             const bool isEqual = left.substr(0, piece.size()) == piece;
+                                             left.remove_prefix(piece.size());
+                                             file.letGo(file.view());
+                                             return isEqual ? Status::ok() : Status(StatusCode::kUsage, "", "");
+                                           })
+                                           .isOk();
+}
+
 /// The names of that form in the bytes of a model, and the one that earlier versions gave.
-std::set<std::string> dataNamesIn(std::string_view bytes, const std::string &model) {
-  std::set<std::string> names;
+void addDataNames(std::string_view bytes, const std::string &model, std::set<std::string> *names) {
   const std::string start = model + ".", old = model + kData;
   for (size_t at = bytes.find(start); at != std::string_view::npos; at = bytes.find(start, at + 1)) {
     const std::string_view rest = bytes.substr(at + start.size(), kDigits + 5);
-    if (bytes.substr(at, old.size()) == old) names.insert(old);
+    if (bytes.substr(at, old.size()) == old) names->insert(old);
     if (rest.size() == kDigits + 5 && rest.substr(kDigits) == kData &&
         rest.find_first_not_of("0123456789abcdef") == kDigits)
-      names.insert(start + std::string(rest));
+      names->insert(start + std::string(rest));
   }
-  return names;
 }
 
 /// One finding for all ops: each reason, how many ops have it, and the first of them.
@@ -141,8 +176,13 @@ std::vector<std::string> OnnxOutput::replacedData(const std::string &output) {
   if (output.empty() || !hasFolder(output)) return {};
   const fs::path model(followLinks(output));
   const Result<FileBytes> before = FileBytes::open(model.string());
-  std::set<std::string> names =
-      before ? dataNamesIn(before->view(), model.filename().string()) : std::set<std::string>();
+  std::set<std::string> names;
+  const std::string own = model.filename().string();
+  if (before)
+    anyPart(*before, own.size() + 1 + kDigits + 5, [&](std::string_view part) {
+      addDataNames(part, own, &names);
+      return false;
+    });
   std::error_code error;
   for (fs::directory_iterator it(folderOf(model), error), end; !error && !names.empty() && it != end;
        it.increment(error)) {
@@ -152,8 +192,7 @@ std::vector<std::string> OnnxOutput::replacedData(const std::string &output) {
         !it->is_regular_file(unseen))
       continue;
     const Result<FileBytes> other = FileBytes::open(it->path().string());
-    std::erase_if(names,
-                  [&](const std::string &n) { return !other || other->view().find(n) != std::string_view::npos; });
+    std::erase_if(names, [&](const std::string &n) { return !other || mentions(*other, n); });
   }
   std::vector<std::string> paths;
   for (const std::string &name : names)
@@ -237,8 +276,8 @@ Outcome<size_t> OnnxOutput::write(Invocation &invocation, Pipeline &pipeline, co
 Outcome<size_t> OnnxOutput::writeModel(Invocation &invocation, const GraphFacts &facts, const Registry &registry,
                                        ExportRequest request, const SourceText &source, const std::string &output) {
   if (output.empty() || hasFolder(output))
-    request.dataFile = [name = fs::path(followLinks(output)).filename().string()](std::string_view data) {
-      return dataName(name, data);
+    request.dataFile = [name = fs::path(followLinks(output)).filename().string()](const ExternalData &data) {
+      return dataName(name, piecesOf(data));
     };
   const ExportedModel model = exportModel(facts, registry, request);
   if (!model.refused.empty()) return Failure({withoutForm(model.refused)}, 1, StatusCode::kUnsupported, source);
@@ -246,7 +285,8 @@ Outcome<size_t> OnnxOutput::writeModel(Invocation &invocation, const GraphFacts 
     return Status(StatusCode::kUnsupported, "OPC0112",
                   "the model would have more than 2 GiB in one file, which protobuf cannot hold")
         .withHelp("give -o FILE: large tensors go to a file beside it");
-  if (output.empty()) return model.bytes.size() + model.data.size();
+  const FilePieces data = piecesOf(model.data);
+  if (output.empty()) return model.bytes.size() + data.size();
   for (const std::string &name : model.next)
     invocation.note("note: output " + name + " is what the variable holds after a step");
   if (!model.ownNodes.empty()) invocation.note(ownNodesText(model.ownNodes));
@@ -255,41 +295,42 @@ Outcome<size_t> OnnxOutput::writeModel(Invocation &invocation, const GraphFacts 
     return model.bytes.size();
   }
   OPC_RETURN_IF_ERROR(writeFiles(invocation, model, output));
-  return model.bytes.size() + model.data.size();
+  return model.bytes.size() + data.size();
 }
 
 /// Until the model has its name, the one that it replaces has its own data, and after that what it needs is there.
 Status OnnxOutput::writeFiles(Invocation &invocation, const ExportedModel &model, const std::string &output) {
+  const FilePieces data = piecesOf(model.data);
   const std::vector<std::string> old = replacedData(output);
-  const std::string data = (fs::path(followLinks(output)).parent_path() / model.dataFile).string();
+  const std::string path = (fs::path(followLinks(output)).parent_path() / model.dataFile).string();
   AtomicFile file, beside;
   bool isNew = false;
-  if (!model.data.empty()) {
+  if (!data.empty()) {
     std::error_code error;
     // Whoever reads the model follows no link to its data.
-    if (fs::is_symlink(fs::symlink_status(data, error)))
-      return Status(StatusCode::kUsage, "OPC0707", data + " is a symbolic link, and large tensors would go there")
+    if (fs::is_symlink(fs::symlink_status(path, error)))
+      return Status(StatusCode::kUsage, "OPC0707", path + " is a symbolic link, and large tensors would go there")
           .withHelp("remove the link, or give another -o FILE");
-    const Result<FileBytes> there = FileBytes::open(data);
-    isNew = !there || there->view() != model.data;
+    const Result<FileBytes> there = FileBytes::open(path);
+    isNew = !there || !isSame(data, *there);
   }
   if (isNew) {
-    OPC_RETURN_IF_ERROR(beside.open(data));
-    OPC_RETURN_IF_ERROR(beside.write(model.data.data(), model.data.size()));
+    OPC_RETURN_IF_ERROR(beside.open(path));
+    OPC_RETURN_IF_ERROR(data.write([&](std::string_view piece) { return beside.write(piece.data(), piece.size()); }));
   }
   OPC_RETURN_IF_ERROR(file.open(output));
   OPC_RETURN_IF_ERROR(file.write(model.bytes.data(), model.bytes.size()));
   if (isNew) OPC_RETURN_IF_ERROR(beside.commit());
   if (Status s = file.commit(); !s) {
     std::error_code error;
-    if (isNew) fs::remove(data, error);
+    if (isNew) fs::remove(path, error);
     return s;
   }
-  for (const std::string &path : old) {
+  for (const std::string &other : old) {
     std::error_code error;
-    if (path != data) fs::remove(path, error);
+    if (other != path) fs::remove(other, error);
   }
-  if (!model.data.empty()) invocation.note("note: tensors over 1 MiB are in " + printableName(data));
+  if (!data.empty()) invocation.note("note: tensors over 1 MiB are in " + printableName(path));
   return Status::ok();
 }
 
