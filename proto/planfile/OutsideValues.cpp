@@ -11,9 +11,8 @@ void ValuePages::letGo() {
   inMemory_ = 0;
   if (mapped_.empty()) return;
   constexpr uintptr_t kPage = 4096;
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(mapped_.data()) & ~(kPage - 1),
-                  end = reinterpret_cast<uintptr_t>(mapped_.data()) + mapped_.size();
-  ::madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
+  const size_t before = reinterpret_cast<uintptr_t>(mapped_.data()) & (kPage - 1); // of the first page
+  ::madvise(const_cast<char *>(mapped_.data() - before), mapped_.size() + before, MADV_DONTNEED);
 }
 
 std::string_view dataOf(const plan::Interface::Variable &variable, const OutsideValues &outside) {

@@ -58,10 +58,10 @@ public:
       std::memcpy(wait_ + waiting_, bytes.data(), n);
       bytes.remove_prefix(n);
       if ((waiting_ += n) < kStripe) return;
-      stripe(wait_);
+      stripe({wait_, kStripe});
       waiting_ = 0;
     }
-    for (; bytes.size() >= kStripe; bytes.remove_prefix(kStripe)) stripe(bytes.data());
+    for (; bytes.size() >= kStripe; bytes.remove_prefix(kStripe)) stripe(bytes.substr(0, kStripe));
     if (!bytes.empty()) std::memcpy(wait_, bytes.data(), waiting_ = bytes.size());
   }
 
@@ -86,8 +86,9 @@ public:
 
 private:
   static constexpr size_t kStripe = 32;
-  void stripe(const char *p) {
-    for (int i = 0; i < 4; ++i) v_[i] = round(v_[i], loadLe<uint64_t>(p + 8 * i));
+  void stripe(std::string_view bytes) {
+    const char *p = bytes.begin();
+    for (uint64_t &lane : v_) lane = round(lane, loadLe<uint64_t>(p)), p += 8;
   }
 
   uint64_t v_[4] = {kP1 + kP2, kP2, 0, 0 - kP1}, size_ = 0;

@@ -245,7 +245,7 @@ Wire saturated(Emission &e, const Wire &x, DataType to) {
   const double last = isLong ? std::nextafter(type.highest, 0.0) : type.highest;
   const Wire held = e.binary("Min", e.binary("Max", number, e.number(real, type.lowest)), e.number(real, last));
   if (isNarrowIntegerType(to)) return e.cast(e.cast(held, kInt32), to);
-  const Wire made = e.cast(held, to);
+  Wire made = e.cast(held, to);
   if (to != kInt64) return made;
   return e.select(e.test("Greater", real, e.number(real, last)), e.integers({INT64_MAX}, Shape()), made);
 }

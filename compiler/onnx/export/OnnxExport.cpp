@@ -206,7 +206,9 @@ private:
       if (end % kAlignment) add(own(std::string(kAlignment - end % kAlignment, '\0')));
       say(t, "offset", std::to_string(end));
       say(t, "length", std::to_string(size));
-      add(isOutside ? *outside->second : own(std::move(*t.mutable_raw_data())));
+      std::string inside;
+      if (!isOutside) inside.swap(*t.mutable_raw_data());
+      add(isOutside ? *outside->second : own(std::move(inside)));
       t.clear_raw_data();
       t.set_data_location(1);
       moved.push_back(&t);

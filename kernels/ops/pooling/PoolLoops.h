@@ -81,25 +81,25 @@ template <class T, class Way> class PoolPieces {
   static constexpr int64_t kCells = 2048, kMaxRows = 64, W = S::kWidth;
 
 public:
-  explicit PoolPieces(const PoolTables &tables) : t(tables), g(tables.g) {
-    const int64_t rows = g.kernel[0] * g.kernel[1], held = reach <= kCells ? (kCells - reach) / step + 1 : 0;
+  explicit PoolPieces(const PoolTables &tables) : t_(tables), g_(tables.g) {
+    const int64_t rows = g_.kernel[0] * g_.kernel[1], held = reach_ <= kCells ? (kCells - reach_) / step_ + 1 : 0;
     // The results of windows that no line holds, and sums of long rows, are gathered tap by tap, in that order.
-    inLines = held > 0 && rows <= kMaxRows && (held >= g.out[2] || Way::kAnyOrder || rows == 1);
-    length = inLines ? held : std::max<int64_t>(1, g.out[2]);
+    inLines_ = held > 0 && rows <= kMaxRows && (held >= g_.out[2] || Way::kAnyOrder || rows == 1);
+    length_ = inLines_ ? held : std::max<int64_t>(1, g_.out[2]);
   }
-  int64_t count() const { return (g.out[2] + length - 1) / length; }
-  int64_t first(int64_t piece) const { return piece * length; }
-  int64_t last(int64_t piece) const { return std::min(g.out[2], first(piece) + length); }
+  int64_t count() const { return (g_.out[2] + length_ - 1) / length_; }
+  int64_t first(int64_t piece) const { return piece * length_; }
+  int64_t last(int64_t piece) const { return std::min(g_.out[2], first(piece) + length_); }
 
   /// `row`: where the row of outputs begins.
   void pool(const T *plane, T *row, Window d, Window h, int64_t piece) const {
     const int64_t begin = first(piece), end = last(piece);
-    if (!inLines) {
-      for (int64_t w = begin; w < end; ++w) row[w] = poolOne<T, Way>(g, plane, d, h, t.at(2, w));
+    if (!inLines_) {
+      for (int64_t w = begin; w < end; ++w) row[w] = poolOne<T, Way>(g_, plane, d, h, t_.at(2, w));
       return;
     }
     alignas(64) T line[kCells + 2 * W];
-    gather(plane, d, h, begin * step - g.before[2], (end - begin - 1) * step + reach, line);
+    gather(plane, d, h, begin * step_ - g_.before[2], (end - begin - 1) * step_ + reach_, line);
     scan(line, row + begin, end - begin);
   }
 
@@ -109,10 +109,10 @@ private:
     const T *sources[kMaxRows];
     int64_t rows = 0;
     const int64_t front = std::max<int64_t>(0, -origin);
-    for (int64_t id = d.begin; id < d.end; id += g.dilation[0])
-      for (int64_t ih = h.begin; ih < h.end; ih += g.dilation[1])
-        sources[rows++] = plane + (id * g.in[1] + ih) * g.in[2] + origin + front;
-    const int64_t used = std::max<int64_t>(0, std::min(g.in[2] - origin, cells) - front); // columns that are there
+    for (int64_t id = d.begin; id < d.end; id += g_.dilation[0])
+      for (int64_t ih = h.begin; ih < h.end; ih += g_.dilation[1])
+        sources[rows++] = plane + (id * g_.in[1] + ih) * g_.in[2] + origin + front;
+    const int64_t used = std::max<int64_t>(0, std::min(g_.in[2] - origin, cells) - front); // columns that are there
     T *inner = std::fill_n(line, front, Way::start());
     std::fill(inner + used, line + cells + 2 * W, Way::start());
     const auto start = S::set1(Way::start());
@@ -131,32 +131,32 @@ private:
   void scan(const T *line, T *out, int64_t n) const {
     const auto start = S::set1(Way::start());
     int64_t w = 0;
-    if (step == 1)
+    if (step_ == 1)
       for (; w + W <= n; w += W) {
         auto so = start;
-        for (int64_t k = 0; k < g.kernel[2]; ++k) so = Way::take(so, S::load(line + w + k * g.dilation[2]));
+        for (int64_t k = 0; k < g_.kernel[2]; ++k) so = Way::take(so, S::load(line + w + k * g_.dilation[2]));
         S::store(out + w, so);
       }
     if constexpr (sizeof(T) == 4)
-      if (step == 2)
+      if (step_ == 2)
         for (; w + W <= n; w += W) {
           auto so = start;
-          for (int64_t k = 0; k < g.kernel[2]; ++k)
-            so = Way::take(so, loadEverySecond(line + 2 * w + k * g.dilation[2]));
+          for (int64_t k = 0; k < g_.kernel[2]; ++k)
+            so = Way::take(so, loadEverySecond(line + 2 * w + k * g_.dilation[2]));
           S::store(out + w, so);
         }
     for (; w < n; ++w) {
       T so = Way::start();
-      for (int64_t k = 0; k < g.kernel[2]; ++k) so = Way::take(so, line[w * step + k * g.dilation[2]]);
+      for (int64_t k = 0; k < g_.kernel[2]; ++k) so = Way::take(so, line[w * step_ + k * g_.dilation[2]]);
       out[w] = so;
     }
   }
 
-  const PoolTables &t;
-  const PoolGeometry &g;
-  int64_t step = g.stride[2], reach = g.dilation[2] * (g.kernel[2] - 1) + 1;
-  bool inLines = false;
-  int64_t length = 1; // of a piece
+  const PoolTables &t_;
+  const PoolGeometry &g_;
+  int64_t step_ = g_.stride[2], reach_ = g_.dilation[2] * (g_.kernel[2] - 1) + 1;
+  bool inLines_ = false;
+  int64_t length_ = 1; // of a piece
 };
 
 /// All of them; done(outputs, d, h, first, n) finishes a piece, columns first to first + n - 1.

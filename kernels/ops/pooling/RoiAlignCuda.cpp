@@ -49,8 +49,8 @@ size_t sumsSize(InferContext *ctx) {
   return isHalf(x.data_type()) ? static_cast<size_t>(x.shape().elem_cnt()) * sizeof(float) : 0;
 }
 
-template <auto bind> struct Of {
-  template <class> using Kernel = FunctionKernel<bind>;
+template <auto kBind> struct Of {
+  template <class> using Kernel = FunctionKernel<kBind>;
 };
 
 REGISTER_KERNELS("roi_align").Kernel<Of<bindAlign>::Kernel, types::Floating>("x", onGpu());
