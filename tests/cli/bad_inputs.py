@@ -188,7 +188,8 @@ class Graphs(Scratch):
             self.assertEqual(done.returncode, code, done.stderr)
             if code:
                 self.assertRegex(done.stderr.decode(), r"OPC0205\]: attribute 'float_operand' is nan[\s\S]*nan\.pbtxt:4:")
-        leaky = scalar.replace('"scalar_mul"', '"leaky_relu"').replace('key: "in" value', 'key: "x" value').replace('"out"', '"y"', 1)
+        leaky = (SMALL[: SMALL.index("op { name: \"w\"")] + 'op { name: "m" user_conf { op_type_name: "leaky_relu" input { key: "x" value { s: "x/out" } } ATTR } }\n'
+                 'op { name: "y" output_conf { in: "m/y_0" out: "out" } }\n')
         for value, code in (("0.1", 0), ("inf", 0), ("1e300", 3), ("-1e300", 3)): # of 32 bits, given as a double
             done = opc("run", self.file("leaky.pbtxt", leaky.replace("ATTR", f'attr {{ key: "alpha" value {{ at_double: {value} }} }}')), "--fill", "ones")
             self.assertEqual(done.returncode, code, done.stderr)
