@@ -206,9 +206,13 @@ private:
       if (end % kAlignment) add(own(std::string(kAlignment - end % kAlignment, '\0')));
       say(t, "offset", std::to_string(end));
       say(t, "length", std::to_string(size));
-      std::string inside;
-      if (!isOutside) inside.swap(*t.mutable_raw_data());
-      add(isOutside ? *outside->second : own(std::move(inside)));
+      if (isOutside) {
+        add(*outside->second);
+      } else {
+        const auto inside = std::make_shared<std::string>();
+        inside->swap(*t.mutable_raw_data());
+        add({{}, *inside, inside});
+      }
       t.clear_raw_data();
       t.set_data_location(1);
       moved.push_back(&t);

@@ -141,7 +141,7 @@ std::function<void(OpRegistry &)> updates(const std::vector<std::string> &state)
     op.With(gradientAttrs)
         .SetCheckAttrFn(checkRanges)
         .SetTensorDescInferFn([=](InferContext *ctx) { return inferUpdate(ctx, state); })
-        .SetInputArgModifyFn([=](GetInputArgModifier get, const UserOpConfWrapper &conf) {
+        .SetInputArgModifyFn([=](const GetInputArgModifier &get, const UserOpConfWrapper &conf) {
           get("model", 0)->set_is_mutable(true);
           if (conf.input_size("model_copy") > 0) get("model_copy", 0)->set_is_mutable(true);
           for (const std::string &arg : state) get(arg, 0)->set_is_mutable(true);
