@@ -153,6 +153,17 @@ op {{ name: "result" output_conf {{ in: "y/out_0" out: "out" }} }}
             self.assertRegex(done.stdout, words)
 
 
+class Kinks(unittest.TestCase):
+    def test_a_check_that_compared_nothing_is_none(self):
+        path = os.path.join(scratch.name, "kinks.pbtxt")
+        with open(graph("g_right")) as f, open(path, "w") as g:
+            g.write(f.read().replace('"g_right" input { key: "in"', '"relu" input { key: "x"').replace('output { key: "out" value { s: "y/out_0" } } ', "").replace("y/out_0", "y/y_0"))
+        for x, code, words in (("0,0,0,0,0", 2, "OPC0506]: there is nothing to compare: x: all elements are at kinks or edges of the loss"), ("0,0,1,-1,0", 0, "2 of 5")):
+            done = opc("grad", path, "--loss", "result", "--wrt", "x", "--check", "--input", "x=f32[5]:" + x)
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+            self.assertIn(words, done.stdout + done.stderr)
+
+
 class WrongRules(unittest.TestCase):
     def test_wrong_sign_is_caught_and_named(self):
         done = opc("grad", graph("g_wrong_sign"), "--loss", "result", "--wrt", "x", "--check")

@@ -3,6 +3,7 @@
 #include "GradientCheck.h"
 
 #include "GraphInput.h"
+#include "LearningCheck.h"
 #include "ModelValues.h"
 #include "NumberText.h"
 #include "RunCut.h"
@@ -234,9 +235,10 @@ GraphCut cutToLosses(const GradientRequest &request, const GraphFacts &graph) {
   return cut;
 }
 
-/// `gradients`: what the compilation has made, when somebody wants to know.
+/// `gradients`: what the compilation has made, `writes`: whether a run changes variables, when somebody wants to know.
 Outcome<Session> compileAndLoad(const Registry &registry, const Job &job, const GradientCheckOptions &options,
-                                uint64_t seed, std::vector<GraphGradient> *gradients = nullptr) {
+                                uint64_t seed, std::vector<GraphGradient> *gradients = nullptr,
+                                bool *writes = nullptr) {
   Pipeline pipeline(registry, job.compile);
   if (!pipeline.import(job.name, job.bytes)) return failureOf(pipeline);
   if (!job.cut.empty() && !pipeline.cut(job.cut)) return failureOf(pipeline);
@@ -245,7 +247,9 @@ Outcome<Session> compileAndLoad(const Registry &registry, const Job &job, const 
   SessionOptions session;
   session.threads = options.threads;
   session.seed = seed;
-  OPC_ASSIGN_OR_RETURN(Session loaded, Session::load(pipeline.emit(Emit::kPlan), registry, session));
+  const std::string plan = pipeline.emit(Emit::kPlan);
+  if (writes) *writes = writesVariables(plan, registry);
+  OPC_ASSIGN_OR_RETURN(Session loaded, Session::load(plan, registry, session));
   return loaded;
 }
 
@@ -277,7 +281,8 @@ Outcome<std::vector<TensorCheck>> checkJob(const Registry &registry, Job job, co
   std::vector<GraphGradient> wanted;
   OPC_ASSIGN_OR_RETURN(Session gradients, compileAndLoad(registry, job, options, seed, &wanted));
   job.compile.gradient->lossesOnly = true;
-  OPC_ASSIGN_OR_RETURN(Session forward, compileAndLoad(registry, job, options, seed));
+  bool hasStates = false;
+  OPC_ASSIGN_OR_RETURN(Session forward, compileAndLoad(registry, job, options, seed, nullptr, &hasStates));
   OPC_RETURN_IF_ERROR(job.give(gradients));
   OPC_RETURN_IF_ERROR(gradients.prepare());
   OPC_RETURN_IF_ERROR(copyValues(gradients, forward)); // before the step, which may update variables
@@ -296,7 +301,7 @@ Outcome<std::vector<TensorCheck>> checkJob(const Registry &registry, Job job, co
   }
   OPC_RETURN_IF_ERROR(forward.prepare());
   LossFunction loss(std::move(forward), std::move(weights));
-  OPC_RETURN_IF_ERROR(loss.findStates());
+  if (hasStates) OPC_RETURN_IF_ERROR(loss.findStates());
   double magnitude = 0;
   OPC_ASSIGN_OR_RETURN(double base, loss.value(&magnitude));
   if (!std::isfinite(base))
