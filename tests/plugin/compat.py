@@ -237,9 +237,10 @@ class Headers(unittest.TestCase):
         self.assertGreater(len(headers), 40)
         eigen = "oneflow/core/common/eigen_util.h"
         include = flags("--cflags")
+        warnings = ["-Wall", "-Wextra", "-Wshadow", "-Wpedantic", "-Wdouble-promotion", "-Wconversion", "-Wold-style-cast", "-Werror"]
         text = "".join(f'#include "{h}"\n' for h in reversed(headers) if h != eigen)
         for source in (text + text, *(f'#include "{h}"\n' for h in headers if h != eigen and os.environ.get("OPC_EVERY_HEADER"))):
-            done = subprocess.run([CXX, "-Wall", "-Wextra", "-Werror", "-fsyntax-only", *include, "-x", "c++", "-"], input=source, capture_output=True, text=True)
+            done = subprocess.run([CXX, *warnings, "-fsyntax-only", *include, "-x", "c++", "-"], input=source, capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stderr[:2000])
 
     def test_what_is_not_there_says_so(self):

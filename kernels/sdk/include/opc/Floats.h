@@ -188,7 +188,7 @@ template <class Format> Float8<Format>::operator float() const { return floatOf(
 template <class T> struct FloatLimits;
 template <> struct FloatLimits<float> {
   static constexpr int mantissa = 23;
-  static constexpr double largest = FLT_MAX, smallestNormal = FLT_MIN;
+  static constexpr double largest = double(FLT_MAX), smallestNormal = double(FLT_MIN);
   static constexpr double rtol = 1.3e-6, atol = 1e-5;
 };
 template <> struct FloatLimits<double> {
@@ -203,7 +203,7 @@ template <> struct FloatLimits<float16> {
 };
 template <> struct FloatLimits<bfloat16> {
   static constexpr int mantissa = 7;
-  static constexpr double largest = 0x1.fep127, smallestNormal = FLT_MIN;
+  static constexpr double largest = 0x1.fep127, smallestNormal = double(FLT_MIN);
   static constexpr double rtol = 1.6e-2, atol = 1e-2;
 };
 template <class Format> struct FloatLimits<Float8<Format>> {

@@ -169,8 +169,8 @@ struct HobType {
   friend MatchCondition operator==(const HobType &h, DataType t) {
     return equals(
         "dtype of " + h.arg + "_" + std::to_string(h.index),
-        [arg = h.arg, i = h.index](const KernelRegContext &c) -> std::string {
-          const TensorDesc *d = c.TensorDesc4ArgNameAndIndex(arg, i);
+        [h](const KernelRegContext &c) -> std::string {
+          const TensorDesc *d = c.TensorDesc4ArgNameAndIndex(h.arg, h.index);
           return d ? dataTypeName(d->data_type()) : "absent";
         },
         dataTypeName(t));

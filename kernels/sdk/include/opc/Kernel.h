@@ -26,8 +26,8 @@ public:
   using ParallelForFn = void (*)(int64_t n, int64_t grain, int threads, Body body, void *arg);
 
   DeviceCtx() = default;
-  DeviceCtx(DeviceType type, int threads, ParallelForFn parallelFor, CUstream_st *stream = nullptr)
-      : type_(type), threads_(threads), parallelFor_(parallelFor), stream_(stream) {}
+  DeviceCtx(DeviceType type, int threads, ParallelForFn loop, CUstream_st *stream = nullptr)
+      : type_(type), threads_(threads), parallelFor_(loop), stream_(stream) {}
   DeviceType device_type() const { return type_; }
   /// The CUDA stream (cudaStream_t) to launch on; nullptr on a CPU.
   CUstream_st *cuda_stream() const { return stream_; }
