@@ -212,11 +212,9 @@ public:
       if (g_.contribute(op_, *k, b.arg, v).failed()) return failure();
     }
     if (!strict) return success();
-    for (const std::string &arg : foreign_)
-      emitFinding(op_.getLoc(), "OPC0510",
-                  rule + " asks for the gradient of input '" + arg +
-                      "', which the op does not have: it binds none to it",
-                  "the names are those of the op's definition", DiagnosticSeverity::Warning);
+    if (!foreign_.empty())
+      return complain(rule + " asks for the gradient of input '" + *foreign_.begin() + "', which the op does not have",
+                      "the names are those of the op's definition");
     op_.forEachInput([&, flat = 0u](StringRef arg, int32_t i, Value) mutable {
       if (bound.count(flat++) || !needsGradient(arg.str(), i)) return;
       emitFinding(op_.getLoc(), "OPC0510",

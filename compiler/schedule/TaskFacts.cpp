@@ -33,7 +33,7 @@ Result<TaskFacts> findFacts(const OpInstance &instance, const Registry &registry
   if (!kernel) return withWayOut(kernel.status(), instance, registry, device);
   facts.kernel = *kernel;
   OPC_ASSIGN_OR_RETURN(facts.workspace, instance.tmpSize(**kernel));
-  facts.inPlace = instance.inplacePairs(**kernel);
+  OPC_ASSIGN_OR_RETURN(facts.inPlace, instance.inplaceProposal(**kernel));
   return facts;
 }
 

@@ -34,16 +34,21 @@ OpTensor valuesOf(const user_op::CaseInput &in, const TensorDesc &desc, uint64_t
 
 } // namespace
 
-std::optional<CaseTrial> trialOf(const Registry &registry, const OpDef &op, const Case &sample, DataType type) {
+Result<OpInstance> instanceOfCase(const Registry &registry, const OpDef &op, const Case &sample, DataType type,
+                                  std::vector<size_t> *order) {
   SingleOp single{op.name, {}, sample.attrs(), sample.outputs()};
   for (const auto &in : sample.inputs())
     single.inputs.emplace_back(in.arg, TensorDesc(in.shape, in.type == kInvalidDataType ? type : in.type));
+  return instanceOf(registry, single, order);
+}
+
+std::optional<CaseTrial> trialOf(const Registry &registry, const OpDef &op, const Case &sample, DataType type) {
   std::vector<size_t> order;
-  auto instance = instanceOf(registry, single, &order);
+  auto instance = instanceOfCase(registry, op, sample, type, &order);
   if (!instance) return std::nullopt;
   CaseTrial trial{*std::move(instance), {}};
-  for (size_t from : order)
-    trial.inputs.push_back(valuesOf(sample.inputs()[from], single.inputs[from].second, from + 1));
+  for (size_t i = 0; i < order.size(); ++i)
+    trial.inputs.push_back(valuesOf(sample.inputs()[order[i]], trial.op.inputDescs()[i], order[i] + 1));
   return trial;
 }
 

@@ -14,6 +14,10 @@ struct CaseTrial {
   std::vector<OpTensor> inputs; // in the op's order
 };
 
+/// The op of a case with `type` where its inputs vary. `order`: for each input of the op, the case's that it is.
+Result<OpInstance> instanceOfCase(const Registry &registry, const user_op::OpDef &op, const user_op::Case &sample,
+                                  DataType type, std::vector<size_t> *order);
+
 /// The case with `type` where its inputs vary, and pseudo-random values in the ranges that it says: the same ones on
 /// every machine; whole numbers in integer types. Nothing when the op cannot be inferred so.
 std::optional<CaseTrial> trialOf(const Registry &registry, const user_op::OpDef &op, const user_op::Case &sample,

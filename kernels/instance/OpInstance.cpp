@@ -266,15 +266,29 @@ Status OpInstance::infer() {
   return Status::ok();
 }
 
+static bool isBuiltIn(const KernelDef &kernel) { return kernel.origin.library == "built-in"; }
+
 Result<const KernelDef *> OpInstance::selectKernel(const Registry &registry, DeviceType device) const {
   HostRegContext ctx(*this, device);
   const auto &candidates = registry.kernels(def_->name);
-  for (const KernelDef *k : candidates) {
+  const KernelDef *found = nullptr;
+  for (const KernelDef *k : candidates) { // the highest priority first
+    if (found && (k->priority < found->priority || (isBuiltIn(*k) && isBuiltIn(*found)))) continue;
     bool matches = false;
     Status evaluated = user_op::detail::guarded([&] { return matches = k->condition->eval(ctx), Status(); });
     if (!evaluated.isOk()) return std::move(evaluated).withContext("matching a kernel of " + def_->name);
-    if (matches) return k;
+    if (!matches) continue;
+    if (!found) {
+      found = k;
+      continue;
+    }
+    return Status(StatusCode::kUnsupported, "OPC0411",
+                  "two " + std::string(DeviceTag(device)) + " kernels for \"" + def_->name +
+                      "\" fit equally well: " + whereRegistered(found->origin) + ": " + found->condition->text() +
+                      "; and " + whereRegistered(k->origin) + ": " + k->condition->text())
+        .withHelp("give the one that is to run a higher priority: SetPriority, or KernelOptions().Priority(10)");
   }
+  if (found) return found;
   std::string types;
   for (const TensorDesc &d : inputDescs_)
     types += (types.empty() ? "" : ", ") + std::string(dataTypeName(d.data_type()));
@@ -313,19 +327,34 @@ Result<uint64_t> OpInstance::tmpSize(const KernelDef &kernel) const {
   return size;
 }
 
-std::vector<std::pair<int, int>> OpInstance::inplacePairs(const KernelDef &kernel) const {
+Result<std::vector<std::pair<int, int>>> OpInstance::inplaceProposal(const KernelDef &kernel) const {
   std::vector<std::pair<int, int>> pairs;
   if (!kernel.proposeInplace) return pairs;
+  const auto wrong = [&](const std::string &what) {
+    return Status(StatusCode::kInvalidGraph, "OPC0412",
+                  def_->name + ": the kernel's proposal of results in place " + what)
+        .withHelp("correct it where the kernel is registered (SetInplaceProposalFn, Inplace)");
+  };
   std::vector<TensorDesc> inputs = inputDescs_, outputs = outputDescs_;
   HostInferContext ctx(*this, &inputs, &outputs);
+  std::string unknown;
   auto add = [&](const std::string &out, int32_t oi, const std::string &in, int32_t ii, bool) -> Maybe<void> {
     const int o = findOutput(out, oi), i = findInput(in, ii);
     if (o >= 0 && i >= 0) pairs.push_back({o, i});
+    // What this instance has no tensor for may be an argument of others.
+    if (!def_->findOutput(out)) unknown = "names '" + out + "', which is no output of the op";
+    if (!def_->findInput(in)) unknown = "names '" + in + "', which is no input of the op";
     return Maybe<void>::Ok();
   };
-  Status ok = user_op::detail::guarded([&] { return kernel.proposeInplace(ctx, add).status(); });
-  if (!ok.isOk()) pairs.clear();
+  const Status ok = user_op::detail::guarded([&] { return kernel.proposeInplace(ctx, add).status(); });
+  if (!ok) return wrong("failed: " + ok.message());
+  if (!unknown.empty()) return wrong(unknown);
   return pairs;
+}
+
+std::vector<std::pair<int, int>> OpInstance::inplacePairs(const KernelDef &kernel) const {
+  auto pairs = inplaceProposal(kernel);
+  return pairs ? *std::move(pairs) : std::vector<std::pair<int, int>>();
 }
 
 } // namespace opc

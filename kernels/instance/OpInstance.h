@@ -50,7 +50,10 @@ public:
   Result<const user_op::KernelDef *> selectKernel(const Registry &registry, DeviceType device) const;
   /// The temporary buffer's size in bytes for a kernel.
   Result<uint64_t> tmpSize(const user_op::KernelDef &kernel) const;
-  /// The (output, input) pairs, as flat indices, that the kernel proposes to compute in place.
+  /// The (output, input) pairs, as flat indices, that the kernel proposes to compute in place. OPC0412 where its
+  /// function fails, or names an argument that the op does not have.
+  Result<std::vector<std::pair<int, int>>> inplaceProposal(const user_op::KernelDef &kernel) const;
+  /// The same where a wrong one has been reported already: none then.
   std::vector<std::pair<int, int>> inplacePairs(const user_op::KernelDef &kernel) const;
 
 private:

@@ -57,7 +57,7 @@ Status makeOutputs(const OpInstance &op, const RunOpOptions &options, std::vecto
 
 Status checkInplace(const OpInstance &op, const user_op::KernelDef &kernel,
                     const std::vector<std::pair<int, int>> &wanted) {
-  const auto offered = op.inplacePairs(kernel);
+  OPC_ASSIGN_OR_RETURN(const auto offered, op.inplaceProposal(kernel));
   for (const auto &pair : wanted)
     if (std::find(offered.begin(), offered.end(), pair) == offered.end())
       return Status(StatusCode::kUnsupported, "OPC0302",

@@ -45,11 +45,12 @@ Status notOpened(const std::string &path) {
 }
 
 std::atomic<const char *> opening = nullptr;
+std::atomic<bool> hasOpened = false;
 
 /// dlopen(), during which the library's static constructors run. What they throw comes out of it.
 Result<void *> openLibrary(const std::string &path) {
   struct Opening {
-    explicit Opening(const std::string &path) { opening = path.c_str(); }
+    explicit Opening(const std::string &path) { opening = path.c_str(), hasOpened = true; }
     ~Opening() { opening = nullptr; }
   } const mark(path);
   const std::string help = "static constructors of a plugin register operators, and do nothing that can fail";
@@ -72,6 +73,7 @@ Result<void *> openLibrary(const std::string &path) {
 } // namespace
 
 const char *openingPlugin() noexcept { return opening; }
+bool hasOpenedPlugin() noexcept { return hasOpened; }
 
 std::string loadedText(const std::vector<PluginInfo> &plugins) {
   std::string libraries, others;

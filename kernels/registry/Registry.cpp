@@ -129,16 +129,17 @@ struct Registry::Impl {
   }
 };
 
-namespace {
-std::string where(const user_op::Origin &o) {
+std::string whereRegistered(const user_op::Origin &o) {
   return (o.library.empty() ? "" : o.library + ", ") + o.file + ":" + std::to_string(o.line);
 }
+
+namespace {
 /// Whether an op is held to be pure, and why: what its definition says, else what can be seen. Nothing that merges,
 /// drops or computes ahead may touch an op that has something to lose by it.
 std::pair<bool, std::string> purityOf(const OpDef &op, const std::vector<const KernelDef *> &kernels) {
   if (op.said != user_op::Purity::kUnsaid) return {op.said == user_op::Purity::kPure, "its definition says so"};
   for (const KernelDef *k : kernels)
-    if (k->hasState) return {false, "its kernel (" + where(k->origin) + ") makes a state"};
+    if (k->hasState) return {false, "its kernel (" + whereRegistered(k->origin) + ") makes a state"};
   if (op.outputs.empty()) return {false, "it has no outputs: what it does shows elsewhere"};
   if (std::all_of(op.inputs.begin(), op.inputs.end(), [](const user_op::ArgDef &a) { return a.optional; }))
     return {false, "it needs no inputs: a source"};
@@ -176,14 +177,36 @@ Status Registry::add(user_op::PendingRegistrations pending, const std::string &l
   return frozen_ ? tooLate(library) : impl_->add(Batch(std::move(pending)), library, info);
 }
 
+/// A graph could never say which of the two it means.
+static Status checkArguments(const OpDef &op) {
+  const auto once = [&](const char *what, const auto &list) {
+    std::set<std::string> known;
+    for (const auto &item : list) {
+      std::vector<std::string> names = item.aliases;
+      names.push_back(item.name);
+      for (const std::string &name : names)
+        if (!known.insert(name).second)
+          return rejected("OPC0903",
+                          "op '" + op.name + "' has two " + what + "s '" + name + "' (" + whereRegistered(op.origin) +
+                              ")",
+                          "rename one of them; several tensors of one name are Input(name, count) or InputWithMinimum");
+    }
+    return Status::ok();
+  };
+  OPC_RETURN_IF_ERROR(once("input", op.inputs));
+  OPC_RETURN_IF_ERROR(once("output", op.outputs));
+  return once("attribute", op.attrs);
+}
+
 /// Checks everything first: a library that fails adds nothing.
 Status Registry::Impl::admit(const Batch &batch, const std::string &library, bool isPlugin) {
   std::map<std::string, const user_op::Origin *> fresh;
   for (const auto &[op, own] : batch.ops) {
     settle(op->origin.library, library);
     if (!op->inferTensorDesc)
-      return rejected("OPC0904", "op '" + op->name + "' has no shape rule (" + where(op->origin) + ")",
+      return rejected("OPC0904", "op '" + op->name + "' has no shape rule (" + whereRegistered(op->origin) + ")",
                       "call SetTensorDescInferFn");
+    if (isPlugin) OPC_RETURN_IF_ERROR(checkArguments(*op));
     std::vector<std::string> names = {op->name};
     names.insert(names.end(), op->aliases.begin(), op->aliases.end());
     for (const std::string &name : names) {
@@ -197,7 +220,8 @@ Status Registry::Impl::admit(const Batch &batch, const std::string &library, boo
           help.append(", or overrides=").append(library).append(" where plugins are listed");
         }
         return rejected("OPC0903",
-                        "op '" + name + "' is registered twice: at " + where(*other) + " and at " + where(op->origin),
+                        "op '" + name + "' is registered twice: at " + whereRegistered(*other) + " and at " +
+                            whereRegistered(op->origin),
                         help);
       }
       fresh[name] = &op->origin;
@@ -208,7 +232,7 @@ Status Registry::Impl::admit(const Batch &batch, const std::string &library, boo
       user_op::Origin origin = g.origin;
       origin.library = library;
       return rejected("OPC0903", "the gradient of '" + g.opType + "' is registered twice: at " +
-                                     where(known->second->origin) + " and at " + where(origin));
+                                     whereRegistered(known->second->origin) + " and at " + whereRegistered(origin));
     }
   return Status::ok();
 }

@@ -50,6 +50,9 @@ private:
   bool frozen_ = false;
 };
 
+/// "LIBRARY, FILE:LINE".
+std::string whereRegistered(const user_op::Origin &origin);
+
 /// The dtypes a kernel requires, from its match condition: ("cpu", "f32"); empty strings when it does not say.
 struct KernelTarget {
   std::string device, dtype;

@@ -527,7 +527,7 @@ private:
     OPC_ASSIGN_OR_RETURN(t->kernel, t->op->selectKernel(registry_, deviceTypeOf(m_.streams[t->stream].device)));
     OPC_ASSIGN_OR_RETURN(t->workspaceBytes, t->op->tmpSize(*t->kernel));
     OPC_RETURN_IF_ERROR(workspace(p, t));
-    t->inplace = t->op->inplacePairs(*t->kernel);
+    OPC_ASSIGN_OR_RETURN(t->inplace, t->op->inplaceProposal(*t->kernel));
     std::sort(t->inplace.begin(), t->inplace.end());
     return Status::ok();
   }

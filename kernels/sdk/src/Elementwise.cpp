@@ -440,6 +440,13 @@ void add(OpDef &def, Spec spec) {
     names.insert(names.end(), attrs.begin(), attrs.end());
     if (!attrs.empty()) spec.program->attributes = readAttributes(attrs);
   }
+  for (const ArgDef &a : def.inputs)
+    if (a.optional || a.count != 1 || a.atLeast) {
+      const std::string text = "the scalar function of op '" + def.name + "' takes one element of each input, and '" +
+                               a.name + "' may be absent or several tensors: declare it with Input(\"" + a.name + "\")";
+      def.inferTensorDesc = [text](InferContext *) -> Maybe<void> { return Error::RuntimeError() << text; };
+      return;
+    }
   if (op->inputs.empty() || def.outputs.size() != 1 || names.size() != static_cast<size_t>(spec.arity)) {
     // A static registrar has nobody to report to: the op says it when it is used.
     const std::string text = "the scalar function of op '" + def.name + "' has " + std::to_string(spec.arity) +

@@ -227,6 +227,26 @@ REGISTER_USER_KERNEL("t_throws")
                      (user_op::HobDataType("in", 0) == GetDataType<float>::value))
     .SetInferTmpSizeFn([](user_op::InferContext *) -> size_t { throw std::runtime_error("gave up"); });
 
+#define IN_PLACE(name, ...)                                                                                            \
+  REGISTER_USER_OP(name).Input("in").Output("out").SetTensorDescInferFn(sameAsInput);                                  \
+  REGISTER_USER_KERNEL(name)                                                                                           \
+      .SetCreateFn<ThriceSquare<float>>()                                                                              \
+      .SetIsMatchedHob(user_op::HobDataType("in", 0) == GetDataType<float>::value)                                     \
+      .SetInplaceProposalFn(                                                                                           \
+          [](const user_op::InferContext &, user_op::AddInplaceArgPair add) -> Maybe<void> { __VA_ARGS__ })
+IN_PLACE("p_misspelt", return add("out", 0, "inn", 0, true););
+IN_PLACE("p_misspelt_output", return add("outt", 0, "in", 0, true););
+IN_PLACE("p_throws", throw std::runtime_error("gave up"););
+
+/// Two kernels of one priority, and one above both.
+REGISTER_USER_OP("k_two").Input("in").Output("out").SetTensorDescInferFn(sameAsInput);
+REGISTER_USER_KERNEL("k_two").SetCreateFn<ThriceSquare<float>>().SetIsMatchedHob(user_op::HobTrue());
+REGISTER_USER_KERNEL("k_two").SetCreateFn<ThriceSquare<float>>().SetIsMatchedHob(user_op::HobDeviceTag() == "cpu");
+REGISTER_USER_OP("k_three").Input("in").Output("out").SetTensorDescInferFn(sameAsInput);
+REGISTER_USER_KERNEL("k_three").SetCreateFn<ThriceSquare<float>>().SetIsMatchedHob(user_op::HobTrue());
+REGISTER_USER_KERNEL("k_three").SetCreateFn<ThriceSquare<float>>().SetIsMatchedHob(user_op::HobTrue());
+REGISTER_USER_KERNEL("k_three").SetCreateFn<ThriceSquare<float>>().SetIsMatchedHob(user_op::HobTrue()).SetPriority(10);
+
 /// out = 3 in^2 (1 + n), and n grows with each run: differences compare runs of the same n.
 class Growing final : public user_op::OpKernel {
 private:
