@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
+#include "CaseProblems.h"
 #include "Devices.h"
 #include "NearestNames.h"
 #include "OpDeviceReport.h"
@@ -23,7 +24,7 @@ namespace {
 struct OpFinding {
   std::string name;
   std::map<std::string, std::vector<std::string>> kernels; // dtypes by device
-  std::vector<std::string> missing;
+  std::vector<std::string> missing, wrong;
 };
 
 /// "undefined symbol: _ZN3foo3barEv" with the name that a person would know.
@@ -70,6 +71,7 @@ OpFinding examine(const Registry &registry, const user_op::OpDef &op) {
   if (lacks(registry, op, "cases"))
     f.missing.push_back("sample cases: Cases({...}), for conformance and gradient checks");
   if (lacks(registry, op, "doc")) f.missing.push_back("documentation: Doc(\"...\")");
+  f.wrong = problemsOfCases(registry, op);
   return f;
 }
 
@@ -84,9 +86,10 @@ public:
     s.minArguments = 1;
     s.maxArguments = 1000;
     s.details =
-        "Missing parts do not change the exit code: an op without a gradient is a fine op. A library that cannot be "
-        "loaded gives 4, with the reason. With --device gpu or sim the kernels of its ops run there, as opc verify "
-        "does it: exit code 1 when one fails.";
+        "Missing parts do not change the exit code: an op without a gradient is a fine op. Wrong ones do: exit code 1 "
+        "where a sample case makes no op, no kernel takes it, a sharding rule does not fit it, or a function of a "
+        "kernel fails for it. A library that cannot be loaded gives 4, with the reason. With --device gpu or sim the "
+        "kernels of its ops run there, as opc verify does it: exit code 1 when one fails.";
     return s;
   }
 
@@ -106,13 +109,13 @@ public:
     const std::string &device = invocation.flags().device;
     Json plugins = Json::array();
     std::vector<PluginInfo> loaded;
+    bool passed = true;
     for (size_t i = 1; i < positional.size(); ++i) {
       Result<PluginInfo> info = registry.loadPlugin(positional[i]);
       if (!info) return withReadableSymbol(info.status());
-      report(invocation, registry, *info, plugins);
+      passed &= report(invocation, registry, *info, plugins);
       loaded.push_back(std::move(*info));
     }
-    bool passed = true;
     if (device != "cpu") {
       registry.freeze();
       OPC_ASSIGN_OR_RETURN(OpDevice opened, OpDevice::open(device));
@@ -147,13 +150,15 @@ private:
     return passed;
   }
 
-  static void report(Invocation &invocation, const Registry &registry, const PluginInfo &info, Json &plugins) {
+  /// Whether nothing in the library's definitions is wrong.
+  static bool report(Invocation &invocation, const Registry &registry, const PluginInfo &info, Json &plugins) {
     std::string text = info.path + ": SDK API " + std::to_string(info.apiVersion) + ", " +
                        counted(info.ops.size(), "op") + ", " + counted(info.kernels.size(), "kernel") + ", " +
                        counted(info.grads.size(), "gradient") + "\n";
     const std::vector<std::string> overridden = overriddenBy(registry, info.path);
     if (!overridden.empty()) text += "  overrides the built-in " + joined(overridden, ", ") + "\n";
     Json ops = Json::array();
+    bool isRight = true;
     for (const std::string &name : info.ops) {
       const user_op::OpDef *op = registry.findOp(name);
       if (!op) continue;
@@ -171,9 +176,12 @@ private:
       text += "    SBP rule    " + (sbp.empty() ? "no" : sbp) + "\n";
       text += "    pure        " + std::string(op->pure ? "yes: " : "no: ") + op->pureReason + "\n";
       for (const std::string &m : f.missing) text += "    missing     " + m + "\n";
+      for (const std::string &w : f.wrong) text += "    wrong       " + w + "\n";
+      isRight &= f.wrong.empty();
       Json entry = opJson(registry, *op);
       entry["shape_rule"] = true; // a library without one does not load
       entry["missing"] = f.missing;
+      entry["wrong"] = f.wrong;
       ops.push_back(std::move(entry));
     }
     // Kernels and gradients for ops of other libraries are fine; for ops that nobody defines they are a slip.
@@ -193,7 +201,7 @@ private:
     }
     if (!invocation.flags().json) {
       invocation.terminal().out(text);
-      return;
+      return isRight;
     }
     plugins.push_back({{"path", info.path},
                        {"api_version", info.apiVersion},
@@ -202,6 +210,7 @@ private:
                        {"gradients", info.grads},
                        {"overrides", overridden},
                        {"without_op", orphans}});
+    return isRight;
   }
 };
 

@@ -1,0 +1,66 @@
+// Cases as far as a compiler goes with them.
+// SPDX-License-Identifier: Apache-2.0
+#include "CaseProblems.h"
+
+#include "CaseTrial.h"
+#include "Signatures.h"
+
+#include <algorithm>
+
+namespace opc::cli {
+
+using user_op::Case;
+using user_op::OpDef;
+
+namespace {
+
+/// The most likely ones first: where several are refused, the first one's reason is told.
+constexpr DataType kTypes[] = {kFloat, kDouble, kFloat16, kBFloat16, kInt32, kInt64,  kInt8,
+                               kUInt8, kInt16,  kUInt16,  kUInt32,   kUInt64, kBool};
+
+bool hasCpuKernel(const Registry &registry, const OpDef &op) {
+  const auto &kernels = registry.kernels(op.name);
+  return std::any_of(kernels.begin(), kernels.end(), [](const user_op::KernelDef *k) {
+    const std::string device = kernelTarget(*k).device;
+    return device.empty() || device == "cpu";
+  });
+}
+
+/// What a compiler asks of an op that it has inferred.
+Status ask(const Registry &registry, const OpInstance &op, bool needsKernel) {
+  OPC_RETURN_IF_ERROR(signaturesOf(op, 2).status());
+  const auto kernel = op.selectKernel(registry, DeviceType::kCPU);
+  if (!kernel) return needsKernel ? kernel.status() : Status::ok();
+  OPC_RETURN_IF_ERROR(op.tmpSize(**kernel).status());
+  return op.inplaceProposal(**kernel).status();
+}
+
+} // namespace
+
+std::vector<std::string> problemsOfCases(const Registry &registry, const OpDef &op) {
+  std::vector<std::string> problems;
+  const bool needsKernel = !op.isView && hasCpuKernel(registry, op);
+  for (const Case &sample : op.cases) {
+    Status first;
+    bool isFine = false;
+    const bool varies = std::any_of(sample.inputs().begin(), sample.inputs().end(),
+                                    [](const user_op::CaseInput &in) { return in.type == kInvalidDataType; });
+    for (DataType type : kTypes) {
+      const std::vector<DataType> &types = sample.types();
+      if (varies && !types.empty() && std::find(types.begin(), types.end(), type) == types.end()) continue;
+      auto instance = instanceOfCase(registry, op, sample, type, nullptr);
+      const Status s = instance ? ask(registry, *instance, needsKernel) : instance.status();
+      // Types that the op refuses, or has no kernel for, are no problem; what its functions do wrong in one is.
+      isFine |= s.isOk();
+      if (!s && (first.isOk() || (instance && s.id() != "OPC0411"))) first = s;
+      if (!varies) break;
+    }
+    const bool isOfFunctions = !first.isOk() && (first.id() == "OPC0301" || first.id() == "OPC0412");
+    if (!first.isOk() && (!isFine || isOfFunctions))
+      problems.push_back("case " + (sample.name().empty() ? "without a name" : sample.name()) + ": " + first.message() +
+                         (first.id().empty() ? "" : " (" + first.id() + ")"));
+  }
+  return problems;
+}
+
+} // namespace opc::cli
