@@ -20,6 +20,7 @@ PLUGIN = r'''
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "oneflow/core/framework/framework.h"
@@ -42,6 +43,7 @@ static void die(const std::string &how) {
   }
   if (how == "overflow") zero = deeper(nullptr);
   if (how == "terminate") []() noexcept { throw std::runtime_error("nobody catches it"); }();
+  if (how == "thread") std::thread([] { throw std::runtime_error("nobody\\033catches it"); }).join();
   if (how == "throw") throw std::runtime_error("no plugin today");
   if (how == "throw-int") throw 3;
   if (how == "exit") std::exit(0);
@@ -156,6 +158,20 @@ class Crashes(unittest.TestCase):
         self.assertEqual(done.returncode, -signal.SIGABRT, (done.stdout, done.stderr))
         self.assertIn("error[OPC0605]: the kernel of op culprit (crashes) let an exception escape", done.stderr)
         self.assertEqual(self.bundle(done)["code"], "OPC0605")
+
+    def test_an_exception_in_a_thread_of_the_kernel(self):
+        """No kernel runs in that thread: the plugin's code is named, and the program ends as for a crash of a kernel."""
+        says = "error[OPC0605]: a thread that a plugin's kernel has started let an exception escape: nobody?catches it\n"
+        done = self.run_opc("kernel", "thread", "run", "--fill", "ones")
+        self.assertEqual(done.returncode, -signal.SIGABRT, (done.stdout, done.stderr))
+        self.assertIn(says, done.stderr)
+        self.assertEqual(self.bundle(done)["code"], "OPC0605")
+        plan = os.path.join(self.folder, "g.plan")
+        self.assertEqual(self.run_opc("kernel", "thread", "compile", "-o", plan).returncode, 0)
+        done = subprocess.run([OPC + "-runtime", plan, "--plugin", self.plugin, "--input", "x=f32[4,3]:1"], capture_output=True, text=True,
+                              timeout=60, cwd=self.folder)
+        self.assertEqual(done.returncode, -signal.SIGABRT, (done.stdout, done.stderr))
+        self.assertIn(says, done.stderr)
 
     def test_static_constructors(self):
         """A library that cannot be loaded because its constructors fail: exit code 4, the reason, and no crash of opc."""

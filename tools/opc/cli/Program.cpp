@@ -45,6 +45,7 @@ namespace opc::cli {
 namespace {
 
 CrashReport crashReport = nullptr;
+StrayReport strayReport = nullptr;
 
 int crashTexts = STDERR_FILENO;
 
@@ -134,6 +135,36 @@ void catchCrashes() {
 #endif
 }
 
+/// In std::terminate(). Of a thread that nobody has guarded: where a plugin is loaded or a kernel runs, it is theirs.
+[[noreturn]] void endOnStrayException() {
+  std::string what = "std::terminate() was called";
+  try {
+    if (std::current_exception()) std::rethrow_exception(std::current_exception());
+  } catch (const std::exception &e) {
+    what = e.what();
+  } catch (...) {
+    what = "an exception of unknown type";
+  }
+  if (isForeignCode()) {
+    whyAborted = " let an exception escape, or called std::terminate()";
+    std::abort();
+  }
+  if (opc::hasOpenedPlugin() && ::gettid() != ::getpid()) {
+    say("error[OPC0605]: a thread that a plugin's kernel has started let an exception escape: ");
+    sayName(what.c_str());
+    say("\nhelp: nobody can catch it there; the thread's function catches what it throws and hands it to the kernel\n"
+        "more: opc explain OPC0605\n");
+    if (crashReport) crashReport(SIGABRT, true);
+    std::signal(SIGABRT, SIG_DFL);
+    std::abort();
+  }
+  if (strayReport) strayReport(what);
+  say("error[OPC0999]: internal error: ");
+  sayName(what.c_str());
+  say("\nhelp: this is a bug in opc; please report it with the command and its files\n");
+  _exit(kExitInternal);
+}
+
 int failInternally(Terminal &terminal, const std::string &what) {
   terminal.err("error[OPC0999]: internal error: " + what +
                "\nhelp: this is a bug in opc; please report it with the command and its files\n");
@@ -163,16 +194,13 @@ void onCrash(CrashReport report) { crashReport = report; }
 void sayCrashesIn(int file) noexcept { crashTexts = file; }
 int crashFile() noexcept { return crashTexts; }
 
-void abortForeignCode() {
-  if (!isForeignCode()) return;
-  whyAborted = " let an exception escape, or called std::terminate()";
-  std::abort();
-}
+void onStrayException(StrayReport report) { strayReport = report; }
 
 int runProgram(Terminal &terminal, const std::function<int()> &work) {
   std::set_new_handler(nullptr);
   catchLostPages();
   catchCrashes();
+  std::set_terminate(endOnStrayException);
   std::signal(SIGPIPE, SIG_IGN); // a closed pipe is seen where it is written to
   std::signal(SIGXFSZ, SIG_IGN); // and so is a limit on the size of files
   static const int registered =

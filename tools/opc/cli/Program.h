@@ -5,6 +5,7 @@
 #include "Terminal.h"
 
 #include <functional>
+#include <string>
 
 namespace opc::cli {
 
@@ -16,8 +17,10 @@ void onCrash(CrashReport report);
 /// From now on the texts of this process's crashes go to a file, and not to standard error: another process shows them.
 void sayCrashesIn(int file) noexcept;
 int crashFile() noexcept;
-/// In std::terminate(): where a plugin is loaded or a kernel runs, it is theirs, and is told as a crash of them.
-void abortForeignCode();
+/// Instead of the plain text: what std::terminate() says and does where no plugin and no kernel is to blame. It ends
+/// the process.
+using StrayReport = void (*)(const std::string &what);
+void onStrayException(StrayReport report);
 
 /// The exit code of `work`, or that of the exception that ended it; what was written has then left the process. Before
 /// main() begins, a processor that lacks what the kernels need ends the program with OPC0007.

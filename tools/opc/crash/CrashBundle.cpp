@@ -362,16 +362,7 @@ CrashStack::~CrashStack() {
 }
 
 /// Of a thread that nobody has guarded.
-[[noreturn]] static void endOnStrayException() {
-  abortForeignCode();
-  std::string what = "std::terminate() was called";
-  try {
-    if (std::current_exception()) std::rethrow_exception(std::current_exception());
-  } catch (const std::exception &e) {
-    what = e.what();
-  } catch (...) {
-    what = "an exception of unknown type";
-  }
+[[noreturn]] static void endOnStrayException(const std::string &what) {
   const std::string message = "internal error" + crashPlace() + ": " + what;
   say(("error[OPC0999]: " + printableName(message) + "\n").c_str());
   if (const std::string replay = bundleOfError("OPC0999", message); !replay.empty()) say((replay + "\n").c_str());
@@ -379,7 +370,7 @@ CrashStack::~CrashStack() {
 }
 
 void installCrashReports() {
-  std::set_terminate(endOnStrayException);
+  onStrayException(endOnStrayException);
   noteStart();
   static CrashStack stack;
   onCrash(reportSignal);
