@@ -95,6 +95,16 @@ with tempfile.TemporaryDirectory() as scratch:
     out = run(opc, "run", os.path.join(project, "myrelu.pbtxt"), "--plugin", library, "--input", "x=f32[5]:-2,-1,0,1,2", "--print", "all")
     run(opc, "plugin", "check", library)
 
+    # Components are libraries; one that does not exist is not found.
+    for component, is_there in (("sdk", True), ("runtime", True), ("nosuch", False)):
+        at = os.path.join(scratch, "components-" + component)
+        os.makedirs(at)
+        with open(os.path.join(at, "CMakeLists.txt"), "w", encoding="utf-8") as f:
+            f.write(f"cmake_minimum_required(VERSION 3.22)\nproject(p NONE)\nfind_package(opc REQUIRED COMPONENTS {component})\n")
+        done = subprocess.run(["cmake", "-S", at, "-B", os.path.join(at, "build"), f"-DCMAKE_PREFIX_PATH={moved}"], capture_output=True, text=True)
+        assert (done.returncode == 0) == is_there, done.stderr
+        assert is_there or "opc has no component nosuch" in done.stderr, done.stderr
+
     # The same with the flags that the installed command gives.
     library = os.path.join(scratch, "libflags.so")
     sources = [os.path.join(project, f) for f in ("myrelu_op.cpp", "myrelu_cpu_kernel.cpp")]

@@ -186,6 +186,7 @@ TEST_CASE("random operators draw by step and seed", "[training][random]") {
   Result<Session> s = Session::load(uniformPlan(), registry());
   REQUIRE(s.isOk());
   CHECK(s->setStep(-1).id() == "OPC0616");
+  CHECK(s->run(-1).id() == "OPC0616");
 }
 
 TEST_CASE("a session that is loaded from a checkpoint goes on as the saved one", "[training]") {
