@@ -653,6 +653,11 @@ void Pipeline::keepConstants() {
   if (impl_->module && !impl_->isUnbound) makeConstantsVariables(*impl_->module, &impl_->values);
 }
 
+Status Pipeline::writePlan(const std::function<Status(std::string_view)> &sink) const {
+  return impl_->planFile.write(sink);
+}
+uint64_t Pipeline::planBytes() const { return impl_->planFile.size(); }
+
 std::string Pipeline::emit(Emit what) {
   if (what == Emit::kPlan) return impl_->planFile.text();
   if (impl_->isUnbound) { // what there is to write would pass for the whole model

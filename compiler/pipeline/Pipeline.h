@@ -162,6 +162,10 @@ public:
   /// The text or bytes of the graph or plan as it is now. kPlan needs Phase::kPlan. A graph that cannot be written
   /// gives "" and a finding in diagnostics().
   std::string emit(Emit what);
+  /// The bytes of emit(Emit::kPlan), one piece after another and without a copy of the weights: sink(bytes). Errors:
+  /// the sink's first.
+  Status writePlan(const std::function<Status(std::string_view)> &sink) const;
+  uint64_t planBytes() const;
   /// Makes variables of the constants that a graph file cannot hold; values() then has their values. Before emit().
   void keepConstants();
 

@@ -153,6 +153,7 @@ Status runOutputs(std::string_view plan, const Registry &registry, const OutputR
   options.seed = numerics->seed;
   options.ranks = 0;
   options.deterministic = true;
+  options.keepPackedVariables = !request.tensors.empty();
   OPC_ASSIGN_OR_RETURN(Session session, Session::load(plan, registry, options));
   OPC_ASSIGN_OR_RETURN(const InputSource source, InputSource::open(request.inputs, session.interface()));
   OPC_RETURN_IF_ERROR(give(&session, source, *numerics));

@@ -6,6 +6,7 @@
 #include "DataSets.h"
 #include "GraphConstants.h"
 #include "GraphInput.h"
+#include "ModelValues.h"
 #include "NumberText.h"
 #include "OnnxOutput.h"
 #include "PrintableText.h"
@@ -30,9 +31,9 @@ StoredTensor stored(HostTensor tensor) {
   return {owner->desc(), std::string_view(owner->as<char>(), owner->bytes()), owner};
 }
 
-/// Every tensor is to be seen as the graph has it.
+/// Every tensor is to be seen as the graph has it. Weights go from the model's file straight into the session.
 CompileOptions observed(CompileOptions options) {
-  options.simplify = options.fuse = options.regions = options.inPlace = options.train = false;
+  options.simplify = options.fuse = options.regions = options.inPlace = options.train = options.planHasValues = false;
   return options;
 }
 
@@ -88,7 +89,7 @@ public:
     flags_.values.program = "opc quantize";
     if (!pipeline.run(Phase::kPlan)) return failureOf(pipeline);
     OPC_ASSIGN_OR_RETURN(Session session, load(invocation, registry, pipeline.emit(Emit::kPlan)));
-    OPC_RETURN_IF_ERROR(giveWeights(invocation, session));
+    OPC_RETURN_IF_ERROR(giveWeights(invocation, session, pipeline.values()));
     OPC_ASSIGN_OR_RETURN(const auto graphs, OnnxOutput::innerGraphs(facts_, registry, pipeline.source()));
     OPC_RETURN_IF_ERROR(choose(registry, updatedVariables(session), graphs, input.name));
     if (flags_.mode() != QuantizeMode::kBfloat16) OPC_RETURN_IF_ERROR(checkWeights(facts_, variables_, ops_));
@@ -115,13 +116,19 @@ private:
     return Session::load(plan, registry, options);
   }
 
-  /// Variables, from files and from the graph itself.
-  Status giveWeights(Invocation &invocation, Session &session) {
-    std::set<std::string> elsewhere;
-    for (const PortInfo &p : session.interface().inputs) elsewhere.insert(p.name);
+  /// Variables, from files and from the graph itself. Those that are as the model's file has them stay there.
+  Status giveWeights(Invocation &invocation, Session &session, const ModelValues &model) {
     OPC_ASSIGN_OR_RETURN(const NamedValues none, flags_.values.open());
+    OPC_ASSIGN_OR_RETURN(const std::set<std::string> own, giveModelValues(session, model, none, flags_.values));
+    std::set<std::string> elsewhere = own;
+    for (const PortInfo &p : session.interface().inputs) elsewhere.insert(p.name);
     OPC_RETURN_IF_ERROR(giveValues(session, none, flags_.values, invocation.commandLine(), elsewhere).status());
     for (const VariableInfo &v : session.interface().variables) {
+      if (own.count(v.name)) {
+        const StoredTensor &value = variables_.insert_or_assign(v.name, model.at(v.name)).first->second;
+        bytesBefore_ += value.bytes.size();
+        continue;
+      }
       OPC_ASSIGN_OR_RETURN(HostTensor value, session.variable(v.name));
       bytesBefore_ += value.bytes();
       variables_.insert_or_assign(v.name, stored(std::move(value)));
@@ -249,10 +256,12 @@ private:
   /// The first batch, in both graphs.
   Outcome<int> compare(Invocation &invocation, const Registry &registry, Session &session, BatchLoader &loader,
                        const std::string &graph) {
-    const ExportedModel model = exportModel(made_, registry, request_); // all in one piece
+    ExportedModel model = exportModel(made_, registry, request_); // all in one piece
     Pipeline pipeline(registry, observed({}));
-    if (!pipeline.import("the quantised model", model.bytes) || !pipeline.run(Phase::kPlan)) return failureOf(pipeline);
+    if (!pipeline.import("the quantised model", std::move(model.bytes)) || !pipeline.run(Phase::kPlan))
+      return failureOf(pipeline);
     OPC_ASSIGN_OR_RETURN(Session quantised, load(invocation, registry, pipeline.emit(Emit::kPlan)));
+    OPC_RETURN_IF_ERROR(giveModelValues(quantised, pipeline.values(), {}, {}).status());
     // What an op makes for an output has another name in ONNX: the output's.
     std::map<std::string, std::string> names;
     const std::vector<GraphTensor> outputs = pipeline.facts().outputs;

@@ -182,6 +182,7 @@ void digestValues(const Pipeline &pipeline, GraphFacts *facts) {
     if (const auto value = pipeline.values().find(v.name); value != pipeline.values().end()) {
       v.initializer.clear();
       v.digest = digestOf(value->second.bytes);
+      letGo(value->second);
     }
 }
 

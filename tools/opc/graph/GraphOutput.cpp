@@ -7,12 +7,26 @@
 
 namespace opc::cli {
 
-Status writeGraphOutput(const std::string &path, const std::string &bytes, const std::string &from) {
-  OPC_RETURN_IF_ERROR(writeFileAtomically(path, bytes));
+/// The manifest of Python operators beside `from`, to beside `path`.
+static Status copyManifest(const std::string &path, const std::string &from) {
   const std::string manifest = python::findManifest(from), copy = python::manifestBeside(path);
   if (manifest.empty() || manifest == copy) return Status::ok();
   OPC_ASSIGN_OR_RETURN(const FileBytes file, FileBytes::open(manifest));
   return writeFileAtomically(copy, file.view());
+}
+
+Status writeGraphOutput(const std::string &path, const std::string &bytes, const std::string &from) {
+  OPC_RETURN_IF_ERROR(writeFileAtomically(path, bytes));
+  return copyManifest(path, from);
+}
+
+Status writePlanOutput(const std::string &path, const std::string &from,
+                       const std::function<Status(const std::function<Status(std::string_view)> &sink)> &write) {
+  AtomicFile file;
+  OPC_RETURN_IF_ERROR(file.open(path));
+  OPC_RETURN_IF_ERROR(write([&](std::string_view piece) { return file.write(piece.data(), piece.size()); }));
+  OPC_RETURN_IF_ERROR(file.commit());
+  return copyManifest(path, from);
 }
 
 } // namespace opc::cli

@@ -205,15 +205,16 @@ Status checkWeights(const GraphFacts &facts, const std::map<std::string, StoredT
                     const std::vector<QuantizableOp> &ops) {
   for (const QuantizableOp &q : ops) {
     const std::string &name = facts.variables[q.variable].name, &op = facts.ops[q.op].name;
-    const std::string_view bytes = values.at(name).bytes;
-    for (size_t at = 0; at < bytes.size(); at += sizeof(float)) {
+    const StoredTensor &value = values.at(name);
+    for (size_t at = 0; at < value.bytes.size(); at += sizeof(float)) {
       float x;
-      std::memcpy(&x, bytes.data() + at, sizeof x);
+      std::memcpy(&x, value.bytes.data() + at, sizeof x);
       if (!std::isfinite(x))
         return Status(StatusCode::kExecution, "OPC0620",
                       "variable " + name + ", the weight of op " + op + ", is not finite: it has no scale")
             .withHelp("--keep " + op + " leaves the op in f32");
     }
+    letGo(value);
   }
   return Status::ok();
 }

@@ -136,6 +136,7 @@ private:
     const StoredTensor &value = made_.values.at(variable.name);
     std::vector<float> from(static_cast<size_t>(all)), scales(static_cast<size_t>(count), 0);
     std::memcpy(from.data(), value.bytes.data(), value.bytes.size());
+    letGo(value);
     const auto scaleAt = [&](int64_t i) { return static_cast<size_t>(i / inner % count); };
     for (int64_t i = 0; i < all; ++i) {
       float &most = scales[scaleAt(i)];
@@ -164,6 +165,7 @@ private:
     const StoredTensor &value = made_.values.at(variable.name);
     std::vector<float> from(static_cast<size_t>(columns * terms));
     std::memcpy(from.data(), value.bytes.data(), value.bytes.size());
+    letGo(value);
     std::vector<uint8_t> steps(static_cast<size_t>(columns * perColumn * block / 2), 0x88);
     std::vector<float> scales(static_cast<size_t>(columns * perColumn), 1);
     for (int64_t b = 0; b < columns * perColumn; ++b) {
@@ -200,6 +202,7 @@ private:
       std::memcpy(&x, value.bytes.data() + i * 4, 4);
       halves.push_back(convertElement<bfloat16>(x));
     }
+    letGo(value);
     const std::string stands = constant(variable.name + ".bf16", stored(kBFloat16, variable.shape, halves));
     return weights_[{variable.name, -1}] = add(variable.name + ".real", "cast", {{"in_0", stands}},
                                                {{"dtype", AttrValue(kFloat)}}, kFloat, variable.shape);
