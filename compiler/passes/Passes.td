@@ -268,7 +268,8 @@ def FormRegions : GraphPass<"opc-form-regions"> {
     tensor would live longer for it, where another rank or this one would wait, or where the loop would read and write
     more than 16 tensors. What others read, and outputs, are results of the region.
 
-    In a graph for a GPU ops that go element by element there are joined, and none that is placed on the CPU; an op
+    Sums over the first axes and ops that move elements (transposes, slices, joined and padded tensors) join the loop of
+    what makes or reads them. In a graph for a GPU those two stay alone, and so does what is placed on the CPU; an op
     without a kernel there for which code can be generated becomes a region, be it alone.
   }];
   let options = [

@@ -1,4 +1,4 @@
-# A NaN that reaches a relu or clip that was joined with a convolution stays one, as without --no-fuse, and numbers have the same bits.
+# A NaN that reaches a relu or clip that was joined with a convolution stays one, as with --no-fuse, and numbers are those that it gives.
 # SPDX-License-Identifier: Apache-2.0
 import os
 import shutil
