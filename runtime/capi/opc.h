@@ -31,8 +31,8 @@ enum {
   OPC_USAGE = 2,         /* a bad argument: a null handle, an unknown name, a wrong type or shape, a missing file */
   OPC_INVALID_GRAPH = 3, /* the graph, plan or tensor file is not valid */
   OPC_UNSUPPORTED = 4,   /* valid, but not possible here: no kernel, another version, too little memory, no compiler */
-  OPC_EXECUTION = 5,     /* a kernel failed */
-  OPC_INTERNAL = 70      /* a bug in opc, or memory ran out */
+  OPC_EXECUTION = 5,     /* a kernel failed, or memory ran out */
+  OPC_INTERNAL = 70      /* a bug in opc */
 };
 
 /* The last failure of this thread. The texts are never null and live until the thread's next failure. */

@@ -86,7 +86,7 @@ def attr_type(annotation: Any, default: Any, where: str) -> str:
         if isinstance(default, (list, tuple)) and default and type(default[0]) in _SCALARS:
             return _LISTS.get(_SCALARS[type(default[0])], "list_int64")
     raise TypeError(
-        f"{where}: attributes are int, float, bool, str, np.dtype, or lists of int, float or str; found "
+        f"{where}: attributes are int, float, bool, str, np.dtype, or lists of int, float, str or np.dtype; found "
         + ("no annotation" if annotation is MISSING else repr(annotation))
     )
 
