@@ -117,7 +117,7 @@ class Documents(unittest.TestCase):
         self.check("explain", "explain", "OPC0203", "--json")
         self.check("commands", "__commands")
         self.check("doctor", "doctor", "--json")
-        self.file("opc.toml", '[run]\nseed = 7\n[tolerance]\nf16 = { rtol = 2e-3, atol = 1e-3 }\n"logits" = { metric = "cos>=0.9" }\n')
+        self.file("opc.toml", '[run]\nseed = 7\n[tolerance]\nf16 = { rtol = 2e-3, atol = 1e-3 }\n"logits" = { metric = "cos>=0.9", nan = "equal" }\n')
         document = self.check("config", "config", "--json")
         self.assertEqual(len(document["tolerances"]), 2)
         self.check("setting", "config", "run.seed", "--json")
@@ -279,6 +279,25 @@ class Documents(unittest.TestCase):
         self.check("gradients", "grad", self.graph, "--loss", "loss", "-o", "d.pbtxt", "--json")
         self.check("gradient_check", "grad", self.graph, "--loss", "loss", "--check", "--json", "--input", "x=1,2,3,4,5,6")
         self.check("gradient_paths", "grad", self.graph, "--loss", "loss", "--explain", "w", "--json")
+
+    def test_wrong_gradients_of_large_graphs(self):
+        """Where ops are too many to be tried one by one, that is said."""
+        with open(os.path.join(SOURCE, "tests", "cli", "Inputs", "nan_gradient.pbtxt"), encoding="utf-8") as f:
+            wrong = f.read()
+        made = self.file("wrong.pbtxt", wrong)
+        document = self.check("gradient_check", "grad", made, "--loss", "loss", "--check", "--json", "--input", "x=4,-1,9", code=1)
+        self.assertTrue(document["ops"])
+        self.assertNotIn("unsearched_ops", document)
+        tensors = ["pick/out_0"] + [f"n{i}/y_0" for i in range(2000)]
+        chain = "".join(f'op {{ name: "n{i}" user_conf {{ op_type_name: "negative" input {{ key: "x" value {{ s: "{x}" }} }} }} }}\n'
+                        for i, x in enumerate(tensors[:-1]))
+        self.assertEqual(wrong.count('in: "pick/out_0"'), 1)
+        large = self.file("large.pbtxt", chain + wrong.replace('in: "pick/out_0"', f'in: "{tensors[-1]}"'))
+        given = ("grad", large, "--loss", "loss", "--check", "--input", "x=4,-1,9")
+        document = self.check("gradient_check", *given, "--json", code=1)
+        self.assertEqual(document["unsearched_ops"], wrong.count("user_conf") + 2000)
+        self.assertNotIn("ops", document)
+        self.assertIn("the op to blame is not looked for: the losses need 2,004 ops, and at most 2,000 are tried one by one", self.opc(*given, code=1).stdout)
 
     def test_failures(self):
         self.check("failure", "run", self.graph, "--json", code=2)  # a value is missing

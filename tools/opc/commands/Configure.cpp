@@ -61,6 +61,7 @@ public:
         if (r.rtol) j["rtol"] = *r.rtol;
         if (r.atol) j["atol"] = *r.atol;
         if (!r.metric.empty()) j["metric"] = r.metric;
+        if (r.nanEqual) j["nan"] = nanText(r);
         j["origin"] = r.origin;
         tolerances.push_back(std::move(j));
       }
@@ -79,12 +80,16 @@ public:
       if (r.rtol) text += " rtol " + realText(*r.rtol);
       if (r.atol) text += " atol " + realText(*r.atol);
       if (!r.metric.empty()) text += " " + r.metric;
+      if (r.nanEqual) text += std::string(" nan ") + nanText(r);
       terminal.out(text + "  " + r.origin + "\n");
     }
     return kExitOk;
   }
 
 private:
+  /// As files have it.
+  static const char *nanText(const ToleranceRule &rule) { return *rule.nanEqual ? "equal" : "fail"; }
+
   static Json valueJson(const ConfigValue &v) {
     Json j = {{"name", v.key->name}};
     if (v.key->kind == ConfigKey::Kind::kList)

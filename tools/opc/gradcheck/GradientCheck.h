@@ -46,9 +46,13 @@ struct OpVerdict {
   std::string detail; // the first wrong input with both values, or why the op was not checked
 };
 
+/// In a larger graph nothing is found out about single ops: one compilation for each would take minutes.
+constexpr size_t kMostSearchedOps = 2000;
+
 struct GradientCheck {
   std::vector<TensorCheck> tensors;
   std::vector<OpVerdict> ops; // filled when a tensor failed: ops on the path, in the graph's order
+  size_t unsearchedOps = 0;   // those of the graph, where they are more than kMostSearchedOps and a tensor failed
   /// Nothing is wrong.
   bool passed() const;
 };

@@ -38,6 +38,9 @@ std::string gradientCheckText(const GradientCheck &check) {
   }
   if (bad == 0) return text + "every gradient agrees with central differences in f64\n";
   text += counted(bad, "gradient") + (bad == 1 ? " is wrong\n" : " are wrong\n");
+  if (check.unsearchedOps)
+    text += "the op to blame is not looked for: the losses need " + countText(check.unsearchedOps, "op") +
+            ", and at most " + countText(kMostSearchedOps) + " are tried one by one; an inner tensor as --loss needs fewer\n";
   for (const OpVerdict &o : check.ops) {
     if (o.passed && o.checked) continue;
     text += (o.passed ? "  not checked alone: op " : "  to blame: op ") + o.op + " (" + o.type + ")";
@@ -71,6 +74,7 @@ Json gradientCheckJson(const GradientCheck &check, const std::string &graph) {
     ops.push_back({{"op", o.op}, {"type", o.type}, {"checked", o.checked}, {"passed", o.passed}, {"detail", o.detail}});
   Json document = {{"schema", 1}, {"graph", graph}, {"passed", check.passed()}, {"tensors", std::move(tensors)}};
   if (!check.ops.empty()) document["ops"] = std::move(ops);
+  if (check.unsearchedOps) document["unsearched_ops"] = check.unsearchedOps;
   return document;
 }
 
