@@ -174,14 +174,23 @@ class Bundles(Crashes):
             self.assertEqual(os.stat(file).st_mode & 0o077, 0)
 
     def test_settings_are_kept_and_words_that_json_must_escape(self):
-        self.write("opc.toml", '[run]\nseed = 11\n[tolerance]\n"lo\\"ss" = { rtol = 0.5 }\n')
+        self.write("opc.toml", '[run]\nseed = 11\n[tolerance]\n"lo\\"ss" = { rtol = 0.5, nan = "equal" }\n')
         self.write('g"\n\\ü.pbtxt', base.GRAPH)
         env = {**os.environ, "OPC_TEST_CRASH": "shape:throw"}
         done = subprocess.run([OPC, "run", 'g"\n\\ü.pbtxt', "--fill", "rand"], cwd=self.folder, env=env, capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 70, done.stderr)
         _, about = self.bundle(done)
-        self.assertEqual(about["settings"], {"run.seed": ["11"], 'tolerance.lo"ss': {"rtol": 0.5}})
+        self.assertEqual(about["settings"], {"run.seed": ["11"], 'tolerance.lo"ss': {"rtol": 0.5, "nan": "equal"}})
         self.assertEqual(about["graph"]["path"], 'g"\n\\ü.pbtxt')
+
+    def test_a_command_that_is_not_replayed(self):
+        for how in ["throw"] + ["segfault"] * bool(SIGNALS):
+            with self.subTest(how):
+                done = self.opc("debug", "reduce", "g.pbtxt", "--check", "false", "-o", "small.pbtxt", plan=f"import:{how}")
+                self.assertNotIn("opc debug replay", done.stderr)
+                self.assertRegex(done.stderr, r"\ncrash folder: opc-crash-[0-9a-f]{12}\n$")
+                name = done.stderr.split()[-1]
+                self.assertIn("'opc debug' is not run again", self.opc("debug", "replay", name, code=2).stderr)
 
     def test_json_says_it_too(self):
         done = self.opc("compile", "g.pbtxt", "-o", "a.plan", "--json", plan="shape:throw")

@@ -9,6 +9,8 @@ import sys
 import tempfile
 import unittest
 
+import numpy as np
+
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import check_cases as base
 import crashes
@@ -42,8 +44,10 @@ class TheSameFailure(Replays):
 
     def test_commands_and_their_options(self):
         plan = "shape:throw"
+        np.save(self.path("x.npy"), np.ones((8, 3), "f"))
         for args in (["run", "g.pbtxt", "--fill", "rand", "--outputs", "out", "--capture", "*=cap"], ["check", ".", "--json"],
                      ["grad", "g.pbtxt", "--loss", "fc/out_0", "-o", "grad.pbtxt"], ["show", "g.pbtxt", "--what", "memory"],
+                     ["quantize", "g.pbtxt", "--calibrate", "x=@x.npy", "-o", "q.onnx"], ["debug", "first-diff", "g.pbtxt", "--fill", "rand"],
                      ["compile", "g.pbtxt", "-og.plan", "--dump", "ir", "--mesh=2", "-qj1"]):
             with self.subTest(args[0]):
                 before = set(os.listdir(self.folder))
@@ -94,6 +98,25 @@ class TheSameFailure(Replays):
         self.change(bundle, lambda b: (b["settings"].clear(), b["environment"].pop("OPC_TEST_CRASH")))
         self.assertIn("OPC0004", self.replay(bundle, code=1).stdout)
 
+    def test_tolerances_come_along(self):
+        self.write("log.pbtxt", base.GRAPH.replace('"relu"', '"log"'))
+        for line, x, expected in (("f32 = { atol = 3 }", 1, 0), ('"y*" = { nan = "equal" }', -1, np.nan), ('y = { metric = "max<=3" }', 1, 0),
+                                  ("y = { rtol = 0, atol = inf }", 1, 0)):
+            with self.subTest(line):
+                np.save(self.path("e.npy"), np.full((4, 5), expected, "f"))
+                self.write("opc.toml", f"[tolerance]\n{line}\n")
+                env = {**os.environ, "OPC_TEST_CRASH": "plan:throw"}
+                done = subprocess.run([crashes.OPC, "run", "log.pbtxt", "--input", f"x={x}", "--expect", "y=@e.npy"], cwd=self.folder, env=env,
+                                      capture_output=True, text=True, timeout=60)
+                self.assertEqual(done.returncode, 70, done.stderr)
+                bundle = self.replay_line(done)
+                os.remove(self.path("opc.toml"))
+                self.replay(bundle)
+                self.change(bundle, lambda b: b["environment"].pop("OPC_TEST_CRASH"))
+                self.assertIn("not the same failure: no failure", self.replay(bundle, code=1).stdout)
+                self.change(bundle, lambda b: b["settings"].clear())
+                self.assertIn("not the same failure: exit code 1", self.replay(bundle, code=1).stdout)
+
     def test_a_large_graph_must_be_where_it_was(self):
         self.write("big.pbtxt", base.GRAPH + "# " + "x" * (17 << 20) + "\n")
         bundle = self.crash("compile", "big.pbtxt", "-o", "a.plan")
@@ -136,7 +159,8 @@ class Hostile(Replays):
 
     def test_commands_that_start_programs_or_read_elsewhere(self):
         for words in (["debug", "reduce", "{}", "--check", "touch pwned; false", "-o", "x"], ["plugin", "check", "evil.so"],
-                      ["python", "--path"], ["__man", "."], ["no-such"], [], ["run", "{}", "--weights", "/etc/passwd"],
+                      ["debug", "first-diff", "{}", "--check", "touch pwned"], ["debug", "--any-file", "reduce", "{}"],
+                      ["quantize", "{}", "--calibrate", "x=@../../secret.npy"], ["python", "--path"], ["__man", "."], ["no-such"], [], ["run", "{}", "--weights", "/etc/passwd"],
                       ["run", "{}", "--input", "x=@../../secret.npy"], ["run", "{}", "--input", "x=f32[2]:@/dev/zero"],
                       ["diff", "{}", "/etc/passwd"], ["-C", "/", "compile", "{}"], ["run", "{}", "--no-such-option", "1"],
                       ["compile", "{}", "-zz"], ["compile", "{}", "-o"]):
@@ -149,7 +173,7 @@ class Hostile(Replays):
         for words in (["compile", "{}", "-o", target], ["compile", "{}", f"-o{target}"], ["compile", "{}", f"--output={target}"],
                       ["run", "{}", "--fill", "rand", "--outputs", target], ["run", "{}", "--fill", "rand", "--output", f"y={target}.npy"],
                       ["compile", "{}", "-o", "x.plan", "--dump", target], ["run", "{}", "--fill", "rand", "--trace", target],
-                      ["check", "{}", "--update"], ["run", "{}", "--fill", "rand", "--capture", f"*={target}"]):
+                      ["check", "{}", "--update"], ["quantize", "{}", "--to", "bf16-weights", "-o", target + ".onnx"], ["run", "{}", "--fill", "rand", "--capture", f"*={target}"]):
             before = sorted(os.listdir(self.folder))
             self.command(*words)(self.path(self.bundle_name))
             self.change(self.bundle_name, lambda b: b["environment"].pop("OPC_TEST_CRASH", None))
@@ -166,7 +190,13 @@ class Hostile(Replays):
                                                  b["plugins"].append({"path": library, "sha256": "0"})))
         done = self.replay(self.bundle_name)
         self.assertIn(f"note: the plugin {library} is not loaded; --plugin LIB loads one", done.stderr)
-        self.assertIn("OPC0902", self.replay(self.bundle_name, "--plugin", library, code=1).stdout)
+        done = self.replay(self.bundle_name, "--plugin", library, code=1)
+        self.assertIn("OPC0902", done.stdout)
+        another = f"note: the bundle's plugin {library} has another SHA-256 than what --plugin names"
+        self.assertIn(another, done.stderr)
+        digest = hashlib.sha256(b"no library").hexdigest()
+        self.change(self.bundle_name, lambda b: b["plugins"][0].update(sha256=digest))
+        self.assertNotIn(another, self.replay(self.bundle_name, "--plugin", library, code=1).stderr)
 
     def test_folders_that_are_none_of_opcs(self):
         def link(name, target):
@@ -206,7 +236,7 @@ class Hostile(Replays):
         with open(os.path.join(base.SOURCE, "tools", "opc", "debug", "ReplayCommand.cpp"), encoding="utf-8") as f:
             known = set(__import__("re").findall(r'"(-[-\w]+)"', f.read()))
         listed = json.loads(self.opc("__commands", code=0).stdout)
-        replayed = {"compile", "run", "grad", "check", "show", "report", "diff", "bench", "verify", "ops"}
+        replayed = {"compile", "run", "grad", "check", "show", "report", "diff", "bench", "verify", "ops", "quantize", "debug"}
         words = ("FILE", "DIR", "LIB", "PATH", "PLAN", "GRAPH", "COMMAND", "SPEC", "CLUSTER", "REV")
         unknown = {o["name"] for c in listed["commands"] if c["name"] in replayed for o in c["options"] + listed["common_options"]
                    if any(w in o.get("value", "") for w in words) and o["name"] not in known and o["name"]}

@@ -243,6 +243,9 @@ int writeInto(int where, const Crash &crash, const std::string *ir, char (&name)
   return error;
 }
 
+/// What stands before a bundle's name on the line for people.
+const char *lineBefore() { return notedCommand()->isReplayed ? "opc debug replay " : "crash folder: "; }
+
 void say(const char *text) { (void)!::write(crashFile(), text, std::strlen(text)); }
 
 /// One crash at a time; a handler that is interrupted by a second crash of its own thread must not wait for itself.
@@ -277,7 +280,7 @@ void reportSignal(int signal, bool isKernel) {
     say(*place.path ? "the folder that the next line names\n" : "the command and its files\n");
   }
   if (place.error) say("note: no crash folder could be made: "), say(strerrordesc_np(place.error)), say("\n");
-  if (*place.path) say("opc debug replay "), say(place.path), say("\n");
+  if (*place.path) say(lineBefore()), say(place.path), say("\n");
 }
 
 } // namespace
@@ -316,7 +319,7 @@ std::string bundleOfError(const std::string &code, const std::string &message) {
   crash.code = code.c_str();
   crash.message = json.c_str();
   const BundlePlace place = writeCrashBundle(crash, &ir);
-  return *place.path ? "opc debug replay " + shellQuoted(place.path) : "";
+  return *place.path ? lineBefore() + shellQuoted(place.path) : "";
 }
 
 std::string reportAdvice() {

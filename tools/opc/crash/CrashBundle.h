@@ -27,7 +27,8 @@ struct BundlePlace {
 BundlePlace writeCrashBundle(const Crash &crash, const std::string *ir) noexcept;
 
 /// For a command that goes on or ends in an orderly way: writes the bundle of an internal error of the calling thread,
-/// and gives the line for people, "opc debug replay opc-crash-...", or "" when there is none.
+/// and gives the line for people, "opc debug replay opc-crash-...", or "crash folder: opc-crash-..." of a command that
+/// replay does not take; "" when there is none.
 std::string bundleOfError(const std::string &code, const std::string &message);
 /// What people do about an internal error: whether there will be a bundle, and if not, why.
 std::string reportAdvice();

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CrashRecord.h"
 
+#include "CommandLine.h"
 #include "CommandList.h"
 #include "JsonOutput.h"
 #include "PlanFile.h"
+#include "PluginOverrides.h"
 
 #include <algorithm>
 #include <atomic>
@@ -12,6 +14,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <memory>
+#include <set>
 #include <unistd.h>
 
 namespace opc::cli {
@@ -47,9 +50,10 @@ Json settingsJson(const Config &config) {
     if (!v.isDefault() && !v.key->isPath && v.origin != v.key->environment) json[v.key->name] = v.values;
   for (const ToleranceRule &rule : config.tolerances()) {
     Json &one = json["tolerance." + rule.key];
-    if (rule.rtol) one["rtol"] = *rule.rtol;
-    if (rule.atol) one["atol"] = *rule.atol;
+    if (rule.rtol) one["rtol"] = realJson(*rule.rtol);
+    if (rule.atol) one["atol"] = realJson(*rule.atol);
     if (!rule.metric.empty()) one["metric"] = rule.metric;
+    if (rule.nanEqual) one["nan"] = *rule.nanEqual ? "equal" : "fail";
   }
   return json;
 }
@@ -85,6 +89,16 @@ std::vector<std::string> wordsFor(const CommandRecord &noted, const std::string 
 
 } // namespace
 
+bool isReplayedCommand(const std::vector<std::string> &words) {
+  static const std::set<std::string> commands = {"compile", "run",   "grad",   "check", "show",    "report",
+                                                 "diff",    "bench", "verify", "ops",   "quantize"};
+  SharedFlags flags;
+  const size_t at = firstPositional(flags.options(), words);
+  if (at >= words.size()) return false;
+  if (words[at] == "debug") return at + 1 < words.size() && words[at + 1] == "first-diff";
+  return commands.count(words[at]) > 0;
+}
+
 void noteStart() { start = ::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC); }
 
 void noteCommand(const std::vector<std::string> &words, const std::vector<std::string> &positional,
@@ -92,13 +106,14 @@ void noteCommand(const std::vector<std::string> &words, const std::vector<std::s
   auto noted = std::make_unique<CommandRecord>();
   noted->words = words;
   noted->positional = positional;
+  noted->isReplayed = isReplayedCommand(words);
   noted->command = lineOf(words);
   noted->settings = lineOf(settingsJson(config));
   noted->environment = lineOf(environmentJson());
   std::string version = versionText(false);
   while (!version.empty() && version.back() == '\n') version.pop_back();
   noted->version = lineOf(version);
-  for (const std::string &path : plugins) noted->plugins.push_back({path, lineOf(path)});
+  for (const std::string &path : plugins) noted->plugins.push_back({pluginPath(path), lineOf(path)});
   noted->folders = bundleFolders(&noted->isStartFolder);
   command = noted.release();
 }

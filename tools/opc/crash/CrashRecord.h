@@ -20,6 +20,7 @@ struct CommandRecord {
     std::string path, json;
   };
   std::vector<std::string> words, positional;
+  bool isReplayed = false;                             // whether opc debug replay takes the command
   std::string version, command, settings, environment; // JSON
   std::vector<Plugin> plugins;
   std::vector<std::string> folders; // where a bundle may be written, the first that can be is taken; none: nowhere
@@ -32,6 +33,10 @@ struct GraphRecord {
   size_t size = 0;
   const char *file = ""; // what a bundle calls it: graph.pbtxt, graph.pb, graph.plan
 };
+
+/// Whether `opc debug replay` runs a command again, of which these are the words behind `opc`: such as do nothing but
+/// with graphs. Others start programs, load what they are given as code, or change the machine.
+bool isReplayedCommand(const std::vector<std::string> &words);
 
 /// At the start of the program: bundles go to the folder that is the working directory now.
 void noteStart();

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <limits>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,7 +20,7 @@ namespace opc::cli {
 namespace {
 
 constexpr size_t kMostJsonBytes = 4 << 20;
-const std::string kReproducer = "# opc reproducer 1\n";
+const std::string kReproducer = "# opc reproducer 1\n", kTolerance = "tolerance.";
 const char *const kGraphFiles[] = {"graph.pbtxt", "graph.pb", "graph.plan"};
 
 Status bad(const std::string &path, const std::string &what) {
@@ -54,6 +55,20 @@ Result<std::string> readRegular(int folder, const std::string &name, const std::
   return text;
 }
 
+/// A line of [tolerance], as settingsJson() of CrashRecord.cpp notes it: what is infinite is no number in JSON.
+ToleranceRule toleranceOf(const std::string &key, const Json &json) {
+  const auto number = [](const Json &value) {
+    return value.is_number() ? value.get<double>() : std::numeric_limits<double>::infinity();
+  };
+  ToleranceRule rule;
+  rule.key = key;
+  if (json.contains("rtol")) rule.rtol = number(json.at("rtol"));
+  if (json.contains("atol")) rule.atol = number(json.at("atol"));
+  if (json.contains("metric")) rule.metric = json.at("metric").get<std::string>();
+  if (json.contains("nan")) rule.nanEqual = json.at("nan").get<std::string>() == "equal";
+  return rule;
+}
+
 class Reader {
 public:
   explicit Reader(BundleFile *bundle) : bundle_(*bundle) {}
@@ -84,7 +99,10 @@ private:
     for (const Json &plugin : json.at("plugins"))
       bundle_.plugins.emplace_back(plugin.at("path").get<std::string>(), plugin.at("sha256").get<std::string>());
     for (const auto &[name, value] : json.at("settings").items())
-      if (value.is_array()) bundle_.settings[name] = value.get<std::vector<std::string>>();
+      if (value.is_array())
+        bundle_.settings[name] = value.get<std::vector<std::string>>();
+      else if (value.is_object() && name.compare(0, kTolerance.size(), kTolerance) == 0)
+        bundle_.tolerances.push_back(toleranceOf(name.substr(kTolerance.size()), value));
     for (const auto &[name, value] : json.at("environment").items())
       bundle_.environment.emplace_back(name, value.get<std::string>());
     const Json &failure = json.at("failure");

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "Config.h"
 #include "opc/Status.h"
 
 #include <map>
@@ -30,6 +31,7 @@ struct BundleFile {
   std::string graphDigest;                                  // SHA-256
   std::vector<std::pair<std::string, std::string>> plugins; // path, SHA-256
   std::map<std::string, std::vector<std::string>> settings;
+  std::vector<ToleranceRule> tolerances; // of the settings
   std::vector<std::pair<std::string, std::string>> environment;
   std::optional<RecordedFailure> failure; // a reproducer has none
 };

@@ -6,6 +6,8 @@
 #include "FileBytes.h"
 #include "JsonOutput.h"
 #include "NumberText.h"
+#include "PluginOverrides.h"
+#include "PrintableText.h"
 #include "ReplayCommand.h"
 #include "Sha256.h"
 #include "StopSignal.h"
@@ -13,6 +15,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <unistd.h>
@@ -34,6 +37,25 @@ bool isReplayed(const std::string &name) {
 
 std::string tomlText(const std::string &text) {
   return Json(text).dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace); // the escapes are the same
+}
+
+/// The line of [tolerance], as it stands where no section has begun.
+std::string toleranceLine(const ToleranceRule &rule) {
+  const auto number = [](double value) { return std::isinf(value) ? "inf" : Json(value).dump(); };
+  std::vector<std::string> parts;
+  if (rule.rtol) parts.push_back("rtol = " + number(*rule.rtol));
+  if (rule.atol) parts.push_back("atol = " + number(*rule.atol));
+  if (!rule.metric.empty()) parts.push_back("metric = " + tomlText(rule.metric));
+  if (rule.nanEqual) parts.push_back("nan = " + tomlText(*rule.nanEqual ? "equal" : "fail"));
+  return "tolerance." + tomlText(rule.key) + " = { " + joined(parts, ", ") + " }\n";
+}
+
+/// Whether a library that is loaded has this SHA-256.
+bool isLoaded(const std::vector<std::string> &plugins, const std::string &digest) {
+  return std::any_of(plugins.begin(), plugins.end(), [&](const std::string &plugin) {
+    const Result<FileBytes> file = FileBytes::open(pluginPath(plugin), 1);
+    return file && sha256(file->view()) == digest;
+  });
 }
 
 } // namespace
@@ -92,6 +114,7 @@ std::string CrashReplay::settings() const {
     const std::string values = joined(found->second, ", ", tomlText);
     text += std::string(key.name) + " = " + (key.kind == ConfigKey::Kind::kList ? "[" + values + "]" : values) + "\n";
   }
+  for (const ToleranceRule &rule : bundle_.tolerances) text += toleranceLine(rule);
   return text;
 }
 
@@ -135,7 +158,10 @@ Outcome<int> replayCrash(Invocation &invocation, const ReplayOptions &options, c
   const BundleFile &bundle = replay.bundle();
   for (const auto &[plugin, digest] : bundle.plugins)
     if (invocation.flags().plugins.empty())
-      invocation.note("note: the plugin " + plugin + " is not loaded; --plugin LIB loads one");
+      invocation.note("note: the plugin " + printableName(plugin) + " is not loaded; --plugin LIB loads one");
+    else if (!isLoaded(invocation.flags().plugins, digest))
+      invocation.note("note: the bundle's plugin " + printableName(plugin) +
+                      " has another SHA-256 than what --plugin names");
   std::string version = versionText(false);
   while (!version.empty() && version.back() == '\n') version.pop_back();
   if (!bundle.version.empty() && bundle.version != version)

@@ -4,6 +4,7 @@
 
 #include "CommandLine.h"
 #include "CommandList.h"
+#include "CrashRecord.h"
 
 #include <algorithm>
 #include <set>
@@ -12,16 +13,15 @@ namespace opc::cli {
 
 namespace {
 
-// Commands that do nothing but with graphs. Others start programs (debug, python) or change the machine.
-const std::set<std::string> kCommands = {"compile", "run",  "grad",  "check",  "show",
-                                         "report",  "diff", "bench", "verify", "ops"};
 const std::set<std::string> kWritten = {"--output",  "--outputs", "--dump",    "--calibrate",  "--simulate-trace",
                                         "--capture", "--trace",   "--metrics", "--save",       "--capture-stats",
                                         "--plot",    "--report",  "--log",     "--reproducer", "--weights-out"};
 const std::set<std::string> kRead = {"--simulate",  "--cluster",        "--input",   "--inputs",       "--weights",
                                      "--expect",    "--expects",        "--feed",    "--feed-dataset", "--resume",
                                      "--validate",  "--validate-graph", "--against", "--baseline",     "-C",
-                                     "--placement", "--from-file",      "--const"};
+                                     "--placement", "--from-file",      "--const",   "--calibrate"};
+// Commands for a shell.
+const std::set<std::string> kRefused = {"--check"};
 // Code, and settings, which name code; what is passed to LLVM, whose options write files.
 const std::set<std::string> kDropped = {"--plugin", "--plugin-overrides", "--op-path", "--config",
                                         "--mlir",   "--trust-config"};
@@ -53,7 +53,7 @@ public:
     options_ = flags.options();
     const size_t at = firstPositional(options_, words);
     if (at >= words.size()) return refused("the bundle's command names no subcommand");
-    const CommandEntry *entry = kCommands.count(words[at]) ? findCommand(words[at]) : nullptr;
+    const CommandEntry *entry = isReplayedCommand(words) ? findCommand(words[at]) : nullptr;
     if (!entry)
       return refused("'opc " + words[at] + "' is not run again",
                      "replayed are commands that do nothing but with graphs");
@@ -132,9 +132,12 @@ private:
       result_.dropped.push_back(name + " " + value);
       return Status::ok();
     }
+    if (kRefused.count(name)) return refused("the bundle's command has an option that is not replayed: " + name);
     const bool isFile = std::any_of(std::begin(kFileWords), std::end(kFileWords),
                                     [&](const char *word) { return option.value.find(word) != std::string::npos; });
-    if (kWritten.count(name)) {
+    // What opc compile measures is written, and what opc quantize measures with is read.
+    const bool isExample = name == "--calibrate" && result_.words.front() == "quantize";
+    if (kWritten.count(name) && !isExample) {
       push(option, value == "-" ? value : redirected(option, value));
     } else if (kRead.count(name) || !isFile) {
       OPC_RETURN_IF_ERROR(mayRead(value, name + " " + value));

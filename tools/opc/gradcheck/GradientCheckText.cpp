@@ -40,7 +40,8 @@ std::string gradientCheckText(const GradientCheck &check) {
   text += counted(bad, "gradient") + (bad == 1 ? " is wrong\n" : " are wrong\n");
   if (check.unsearchedOps)
     text += "the op to blame is not looked for: the losses need " + countText(check.unsearchedOps, "op") +
-            ", and at most " + countText(kMostSearchedOps) + " are tried one by one; an inner tensor as --loss needs fewer\n";
+            ", and at most " + countText(kMostSearchedOps) +
+            " are tried one by one; an inner tensor as --loss needs fewer\n";
   for (const OpVerdict &o : check.ops) {
     if (o.passed && o.checked) continue;
     text += (o.passed ? "  not checked alone: op " : "  to blame: op ") + o.op + " (" + o.type + ")";
