@@ -700,8 +700,7 @@ Status Session::prepare() {
 
 Status Session::run(int64_t steps) {
   OPC_RETURN_IF_ERROR(impl_->checkProcess());
-  if (steps < 0)
-    return Status(StatusCode::kUsage, "OPC0616", "a session runs 0 or more steps, not " + std::to_string(steps));
+  if (steps < 0) return Status(StatusCode::kUsage, "OPC0616", "no session runs " + std::to_string(steps) + " steps");
   if (impl_->unfed) return impl_->missingInputs();
   OPC_RETURN_IF_ERROR(prepare());
   return impl_->run(steps);

@@ -233,8 +233,7 @@ public:
     }
     OPC_RETURN_IF_ERROR(reproducer.write(begun));
     if (!compiled) return failureOf(pipeline);
-    // A plan goes to its file in pieces: only whoever runs it here needs it whole.
-    const bool isPlan = !isOnnx() && what_ == Emit::kPlan, isRun = cluster || !calibrate_.empty();
+    const bool isPlan = !isOnnx() && what_ == Emit::kPlan, isRun = cluster || !calibrate_.empty(); // needs all bytes
     const std::string result = isOnnx() || (isPlan && !isRun) ? "" : modelFlags_.emitted(pipeline, what_);
     if (pipeline.errorCount()) return failureOf(pipeline);
     if (const auto fatal = warningsAsErrors_.among(pipeline.diagnostics()); !fatal.empty())
@@ -258,26 +257,15 @@ public:
       simulation = simulationJson(estimate);
       if (!json) invocation.terminal().out(simulationText(estimate));
     }
-    if (isPlan)
-      OPC_RETURN_IF_ERROR(writePlan(invocation, pipeline, positional[0]));
-    else if (output_ == "-")
-      invocation.terminal().file(result);
-    else
-      OPC_RETURN_IF_ERROR(writeGraphOutput(output_, result, positional[0]));
-    report(invocation, pipeline, input.name, isPlan ? pipeline.planBytes() : result.size(), json,
-           std::move(simulation));
+    OPC_RETURN_IF_ERROR(isPlan ? writePlanOutput(invocation, pipeline, output_, positional[0])
+                               : writeGraphOutput(invocation, output_, result, positional[0]));
+    const size_t bytes = isPlan ? pipeline.planBytes() : result.size();
+    report(invocation, pipeline, input.name, bytes, json, std::move(simulation));
     return kExitOk;
   }
 
 private:
   bool isOnnx() const { return emit_ == "onnx"; }
-
-  Status writePlan(Invocation &invocation, const Pipeline &pipeline, const std::string &graph) const {
-    if (output_ == "-")
-      return pipeline.writePlan(
-          [&](std::string_view piece) { return invocation.terminal().file(piece), Status::ok(); });
-    return writePlanOutput(output_, graph, [&](const auto &sink) { return pipeline.writePlan(sink); });
-  }
 
   Outcome<int> writeOnnx(Invocation &invocation, Pipeline &pipeline, const Registry &registry, bool json) const {
     OPC_ASSIGN_OR_RETURN(const size_t bytes, onnx_.write(invocation, pipeline, registry, output_));

@@ -58,8 +58,8 @@ public:
       for (const ConfigValue &v : config.values()) list.push_back(valueJson(v));
       for (const ToleranceRule &r : config.tolerances()) {
         Json j = {{"for", r.key}};
-        if (r.rtol) j["rtol"] = *r.rtol;
-        if (r.atol) j["atol"] = *r.atol;
+        if (r.rtol) j["rtol"] = realJson(*r.rtol);
+        if (r.atol) j["atol"] = realJson(*r.atol);
         if (!r.metric.empty()) j["metric"] = r.metric;
         if (r.nanEqual) j["nan"] = nanText(r);
         j["origin"] = r.origin;

@@ -36,7 +36,10 @@ bool isReplayed(const std::string &name) {
 }
 
 std::string tomlText(const std::string &text) {
-  return Json(text).dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace); // the escapes are the same
+  // The escapes of JSON are TOML's, but for letters beyond 16 bits, which stay as they are, and the last of ASCII.
+  std::string quoted = Json(text).dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+  for (size_t at = 0; (at = quoted.find('\x7f', at)) != std::string::npos;) quoted.replace(at, 1, "\\u007f");
+  return quoted;
 }
 
 /// The line of [tolerance], as it stands where no section has begun.

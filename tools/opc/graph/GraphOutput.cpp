@@ -20,11 +20,21 @@ Status writeGraphOutput(const std::string &path, const std::string &bytes, const
   return copyManifest(path, from);
 }
 
-Status writePlanOutput(const std::string &path, const std::string &from,
-                       const std::function<Status(const std::function<Status(std::string_view)> &sink)> &write) {
+Status writeGraphOutput(Invocation &invocation, const std::string &path, const std::string &bytes,
+                        const std::string &from) {
+  if (path != "-") return writeGraphOutput(path, bytes, from);
+  invocation.terminal().file(bytes);
+  return Status::ok();
+}
+
+Status writePlanOutput(Invocation &invocation, const Pipeline &pipeline, const std::string &path,
+                       const std::string &from) {
+  if (path == "-")
+    return pipeline.writePlan([&](std::string_view piece) { return invocation.terminal().file(piece), Status::ok(); });
   AtomicFile file;
   OPC_RETURN_IF_ERROR(file.open(path));
-  OPC_RETURN_IF_ERROR(write([&](std::string_view piece) { return file.write(piece.data(), piece.size()); }));
+  OPC_RETURN_IF_ERROR(
+      pipeline.writePlan([&](std::string_view piece) { return file.write(piece.data(), piece.size()); }));
   OPC_RETURN_IF_ERROR(file.commit());
   return copyManifest(path, from);
 }

@@ -15,7 +15,7 @@ using user_op::OpDef;
 namespace {
 
 /// The most likely ones first: where several are refused, the first one's reason is told.
-constexpr DataType kTypes[] = {kFloat, kDouble, kFloat16, kBFloat16, kInt32, kInt64,  kInt8,
+constexpr DataType kTypes[] = {kFloat, kDouble, kFloat16, kBFloat16, kInt32,  kInt64, kInt8,
                                kUInt8, kInt16,  kUInt16,  kUInt32,   kUInt64, kBool};
 
 bool hasCpuKernel(const Registry &registry, const OpDef &op) {
