@@ -269,6 +269,7 @@ class BatchParts(unittest.TestCase):
                 np.testing.assert_array_equal(drawn("-j", threads, "--repeat", steps), alone, err_msg=f"{threads} threads, {steps} steps")
         self.assertTrue((drawn("--repeat", "2") != drawn()).any())
 
+    @unittest.skipIf(os.environ.get("OPC_SANITIZE"), "builds under sanitizers have no Python package")
     def test_weights_that_are_set(self):
         """Each thread's graph has packed the weights: others that a session is given take their place."""
         sys.path.insert(0, os.path.join(os.environ["OPC_BUILD_DIR"], "python"))
