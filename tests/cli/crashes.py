@@ -186,7 +186,7 @@ class Bundles(Crashes):
     def test_a_command_that_is_not_replayed(self):
         for how in ["throw"] + ["segfault"] * bool(SIGNALS):
             with self.subTest(how):
-                done = self.opc("debug", "reduce", "g.pbtxt", "--check", "false", "-o", "small.pbtxt", plan=f"import:{how}")
+                done = self.opc("debug", "reduce", "g.pbtxt", "--check", "false {}", "-o", "small.pbtxt", plan=f"import:{how}")
                 self.assertNotIn("opc debug replay", done.stderr)
                 self.assertRegex(done.stderr, r"\ncrash folder: opc-crash-[0-9a-f]{12}\n$")
                 name = done.stderr.split()[-1]

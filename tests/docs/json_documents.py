@@ -285,7 +285,7 @@ class Documents(unittest.TestCase):
         with open(os.path.join(SOURCE, "tests", "cli", "Inputs", "nan_gradient.pbtxt"), encoding="utf-8") as f:
             wrong = f.read()
         made = self.file("wrong.pbtxt", wrong)
-        document = self.check("gradient_check", "grad", made, "--loss", "loss", "--check", "--json", "--input", "x=4,-1,9", code=1)
+        document = self.check("gradient_check", "grad", made, "--loss", "loss", "--check", "--json", "--wrt", "x", "--input", "x=4,-1,9", code=1)
         self.assertTrue(document["ops"])
         self.assertNotIn("unsearched_ops", document)
         tensors = ["pick/out_0"] + [f"n{i}/y_0" for i in range(2000)]
@@ -293,7 +293,7 @@ class Documents(unittest.TestCase):
                         for i, x in enumerate(tensors[:-1]))
         self.assertEqual(wrong.count('in: "pick/out_0"'), 1)
         large = self.file("large.pbtxt", chain + wrong.replace('in: "pick/out_0"', f'in: "{tensors[-1]}"'))
-        given = ("grad", large, "--loss", "loss", "--check", "--input", "x=4,-1,9")
+        given = ("grad", large, "--loss", "loss", "--check", "--wrt", "x", "--input", "x=4,-1,9")
         document = self.check("gradient_check", *given, "--json", code=1)
         self.assertEqual(document["unsearched_ops"], wrong.count("user_conf") + 2000)
         self.assertNotIn("ops", document)

@@ -43,7 +43,7 @@ static void die(const std::string &how) {
   }
   if (how == "overflow") zero = deeper(nullptr);
   if (how == "terminate") []() noexcept { throw std::runtime_error("nobody catches it"); }();
-  if (how == "thread") std::thread([] { throw std::runtime_error("nobody\\033catches it"); }).join();
+  if (how == "thread") std::thread([] { throw std::runtime_error("nobody\033catches it"); }).join();
   if (how == "throw") throw std::runtime_error("no plugin today");
   if (how == "throw-int") throw 3;
   if (how == "exit") std::exit(0);

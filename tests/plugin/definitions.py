@@ -37,7 +37,7 @@ REGISTER_USER_OP("d_right").Input("x").Output("y").SetTensorDescInferFn(likeX).S
     .Cases({Case("rows").In("x", {4, 6}), Case("integers").In("x", kInt32, {2, 2}, 0, 5)});
 REGISTER_USER_OP("d_rank").Input("x").Output("y").SetTensorDescInferFn(likeX).Sharding("a b c -> a b c").Kernel<Copy>()
     .Cases({Case("rows").In("x", {4, 6})});
-REGISTER_USER_OP("d_argument").Input("x").Output("y").SetTensorDescInferFn(likeX).Kernel<Copy>().Cases({Case("rows").In("z", {4})});
+REGISTER_USER_OP("d_argument").Input("x").Output("y").SetTensorDescInferFn(likeX).Kernel<Copy>().Cases({Case("rows").In("x", {4}).In("z", {4})});
 REGISTER_USER_OP("d_attribute").Input("x").Output("y").SetTensorDescInferFn(likeX).Kernel<Copy>()
     .Cases({Case("rows").In("x", {4}).Attr("no_such", 1.f)});
 REGISTER_USER_OP("d_kernel").Input("x").Output("y").SetTensorDescInferFn(likeX)
