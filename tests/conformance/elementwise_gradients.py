@@ -1,9 +1,10 @@
 # First and second derivatives of every elementwise op against mpmath, and its gradients at kinks against kinks.py.
 # SPDX-License-Identifier: Apache-2.0
-"""usage: elementwise_gradients.py [-v]       needs python3 with numpy and mpmath
+"""usage: elementwise_gradients.py [-v] [OP...]       needs python3 with numpy and mpmath
 
 In f64, on 40 random points of the sample cases' domains: opc grad, and opc grad of that for the sum of an op's gradients, against
-numeric derivatives of exact_functions.py in 160 bits. An op with a gradient that has no exact function has failed."""
+numeric derivatives of exact_functions.py, or of @exact in the op's reference, in 160 bits. An op with a gradient that has no exact
+function has failed. With names: the derivatives of these alone, and no kinks."""
 import math
 import os
 import re
@@ -17,13 +18,14 @@ import numpy as np
 try:
     from mpmath import mp, mpf
 
-    from exact_functions import FLOATS, Near
+    from exact_functions import Near, exact_function
 except ImportError as e:
     raise unittest.SkipTest(f"{e}; tools/dev/setup.sh --tests installs mpmath")
 
 from kinks import KINKS, SECOND
 from registry_cases import Attr, CaseInstance, load_registry, opc_binary
 
+NAMES = [a for a in sys.argv[1:] if not a.startswith("-")] if __name__ == "__main__" else []
 # Functions that exact_functions.py computes with fractions: the same, to be differentiated.
 SMOOTH = {
     "broadcast_add": lambda x, y: x + y, "broadcast_sub": lambda x, y: x - y, "broadcast_mul": lambda x, y: x * y,
@@ -141,21 +143,22 @@ class Derivatives(unittest.TestCase):
         rng = np.random.default_rng(3)
         batch, judged = Batch(), []
         for name, op in self.ops.items():
-            if not op["scalar"] or op["no_grad"] or name in ELSEWHERE or name in FLAT:
+            if not op["scalar"] or op["no_grad"] or name in ELSEWHERE or name in FLAT or NAMES and name not in NAMES:
                 continue
-            self.assertIn(name, {**FLOATS, **SMOOTH}, f"{name} has a gradient and no exact function")
+            exact = SMOOTH.get(name) or exact_function(name)
+            self.assertTrue(exact, f"{name} has a gradient and no exact function: @exact in references/{name}.py is one")
             case = CaseInstance(op, op["cases"][0], "f64")
             if "f64" not in {k["dtype"] for k in op["kernels"]}:
                 continue
             values = [rng.uniform(lo, hi, 40) for _, _, _, _, lo, hi in case.inputs()]
             batch.add(len(judged), op, case.attrs(), values)
-            judged.append((name, case.all_attrs(), values))
-        self.assertGreater(len(judged), 80)
+            judged.append((name, exact, case.all_attrs(), values))
+        self.assertGreaterEqual(len(judged), len(NAMES) or 81)
         first, second = batch.derivatives(2)
         wrong = []
-        for number, (name, attrs, values) in enumerate(judged):
+        for number, (name, function, attrs, values) in enumerate(judged):
             attrs = {k: v for k, v in attrs.items() if k not in ("has_int_operand", "has_float_operand", "int_operand", "exponent")} if name in SMOOTH else attrs
-            fn = lambda *x: plain((SMOOTH.get(name) or FLOATS[name])(*x, **dict(attrs)))  # noqa: E731, B023
+            fn = lambda *x: plain(function(*x, **dict(attrs)))  # noqa: E731, B023
             args = [f"i{number}_{a['name']}" for a in self.ops[name]["inputs"]]
             for at, point in enumerate(zip(*values)):
                 exact = exact_derivatives(fn, [mpf(float(v)) for v in point])
@@ -213,4 +216,4 @@ class Derivatives(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0]] + [a for a in sys.argv[1:] if a.startswith("-")])
+    unittest.main(argv=[sys.argv[0]] + [a for a in sys.argv[1:] if a.startswith("-")] + ["Derivatives.test_every_op"] * bool(NAMES))

@@ -3,8 +3,11 @@
 """FLOATS[op](x, y, ..., **attributes) takes Python floats and gives an mpf, a float (infinities, NaN, signed operands' results)
 or an Near(value, scale): a value that is a difference of larger numbers, whose error is counted in units of the last place of
 `scale`. None: not judged (a step of the op's documented formula overflows where the value does not).
-INTEGERS[op](x, y, ..., wrap=, **attributes) takes and gives ints; wrap() takes a number into the type."""
+INTEGERS[op](x, y, ..., wrap=, **attributes) takes and gives ints; wrap() takes a number into the type. An op that is in
+neither may have its function beside its reference: @exact in references/table.py."""
+import importlib
 import math
+import os
 from fractions import Fraction
 
 from mpmath import mp, mpf
@@ -418,3 +421,36 @@ for name, same in (("multiply", "broadcast_mul"), ("elementwise_maximum", "broad
                    ("scalar_add_by_tensor", "broadcast_add"), ("scalar_sub_by_tensor", "broadcast_sub"),
                    ("scalar_mul_by_tensor", "broadcast_mul"), ("scalar_div_by_tensor", "broadcast_div")):
     INTEGERS[name] = INTEGERS[same]
+
+
+# --- beside references ----------------------------------------------------------------------------------------------------------
+
+
+def beside_reference(op):
+    """What @exact says of an op in references/OP.py, or None."""
+    if not os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), "references", f"{op}.py")):
+        return None  # and no other reference is imported, which may need PyTorch
+    importlib.import_module(f"references.{op}")
+    return importlib.import_module("references.table").EXACT.get(op)
+
+
+def with_mpf(fn):
+    """As FLOATS and INTEGERS have it, of a function of mpf that @exact gave."""
+
+    def of(*x, **attrs):
+        if any(math.isnan(v) for v in x):
+            return NAN
+        take = lambda v: mpf(v) if isinstance(v, float) else v  # noqa: E731
+        value = fn(*map(take, x), **{k: take(v) for k, v in attrs.items()})
+        return value if value is None or mp.isfinite(value) else float(value)
+
+    return of
+
+
+def exact_function(op, floating=True):
+    """That of the tables, or the one beside the op's reference; None without any."""
+    table = FLOATS if floating else INTEGERS
+    if op in table:
+        return table[op]
+    beside = beside_reference(op)
+    return with_mpf(beside.fn) if beside else None

@@ -1,6 +1,7 @@
-# tools/dev/new_op: what it writes builds into opc and as a plugin, and passes conformance, gradients and the SBP proof as written.
+# tools/dev/new_op: what it writes builds into opc and as a plugin, and passes as written what the tests demand of every op.
 # SPDX-License-Identifier: Apache-2.0
 import glob
+import importlib.util
 import json
 import os
 import re
@@ -15,7 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 SOURCE = os.environ["OPC_SOURCE_DIR"]
 BUILD = os.environ["OPC_BUILD_DIR"]
 OPC = os.path.join(BUILD, "bin", "opc")
-OPS = {"soft_plus_like": "elementwise", "root_mean": "reduction", "scaled_product": "product"}
+CLI = os.path.join(SOURCE, "tests", "cli")
+ELEMENTWISE = "soft_plus_like"
+OPS = {ELEMENTWISE: "elementwise", "root_mean": "reduction", "scaled_product": "product"}
 
 scratch = tempfile.TemporaryDirectory()
 CONFORMANCE = os.path.join(scratch.name, "tests", "conformance")
@@ -53,7 +56,8 @@ def link_with_opc(objects):
     """An opc that has the new operators: its link command with more objects."""
     commands = run(["ninja", "-C", BUILD, "-t", "commands", "opc"]).strip().split("\n")
     command = next(c for c in reversed(commands) if " -o bin/opc " in c)
-    target = os.path.join(scratch.name, "opc")
+    target = os.path.join(scratch.name, "bin", "opc")
+    os.makedirs(os.path.dirname(target), exist_ok=True)
     command = command.replace(" -o bin/opc ", f" {shlex.join(objects)} -o {target} ").split(" && ")
     run(next(shlex.split(c) for c in command if target in c), cwd=BUILD)
     return target
@@ -103,6 +107,50 @@ class NewOp(unittest.TestCase):
     def test_built_in(self):
         self.check(self.builtin)
 
+    @unittest.skipUnless(importlib.util.find_spec("mpmath"), "needs mpmath; tools/dev/setup.sh --tests installs it")
+    def test_elementwise(self):
+        """Against the exact function that is written beside the reference, in every type, and its derivatives."""
+        environment = dict(os.environ, OPC_BINARY=self.builtin)
+        for script, args in (("elementwise_sweep.py", ["--values", "500"]), ("elementwise_gradients.py", [])):
+            with self.subTest(script=script):
+                run([sys.executable, os.path.join(CONFORMANCE, script), *args, ELEMENTWISE], env=environment)
+
+    @unittest.skipUnless(importlib.util.find_spec("mpmath"), "needs mpmath; tools/dev/setup.sh --tests installs it")
+    def test_a_wrong_function_is_found(self):
+        """The written exact function decides, whatever the operator's code says."""
+        wrong = os.path.join(scratch.name, "wrong_function")
+        shutil.copytree(CONFORMANCE, wrong, dirs_exist_ok=True)
+        for text, said in (("mp.log1p(mp.exp(beta * x)) / beta * (1 + mpf(2) ** -8)", "ulp, the bound is 4"), (None, f"none with @exact in references/{ELEMENTWISE}.py")):
+            reference = os.path.join(wrong, "references", f"{ELEMENTWISE}.py")
+            with open(os.path.join(CONFORMANCE, "references", f"{ELEMENTWISE}.py"), encoding="utf-8") as f:
+                source = f.read()
+            if text:
+                changed = source.replace("import mp\n", "import mp, mpf\n").replace("mp.log1p(mp.exp(beta * x)) / beta", text)
+            else:
+                changed = source.replace(f'@exact("{ELEMENTWISE}")\n', "")
+            self.assertNotEqual(changed, source)
+            with open(reference, "w", encoding="utf-8") as f:
+                f.write(changed)
+            for script in ("elementwise_sweep.py", "elementwise_gradients.py"):
+                with self.subTest(script=script, changed=text):
+                    done = subprocess.run([sys.executable, os.path.join(wrong, script), ELEMENTWISE], capture_output=True, text=True,
+                                          env=dict(os.environ, OPC_BINARY=self.builtin))
+                    self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+                    expected = said if "sweep" in script else "wrong derivatives" if text else "no exact function"
+                    self.assertIn(expected, done.stdout + done.stderr)
+
+    def test_missing_parts(self):
+        """As written they lack nothing without a reason. A build writes the elementwise one's kernel for GPUs from its expression; here it
+        is linked only."""
+        program = f"import missing_parts, unittest; missing_parts.REASONS['gpu']['{ELEMENTWISE}'] = 'only linked'; unittest.main(missing_parts)"
+        run([sys.executable, "-c", program], env=dict(os.environ, OPC_BUILD_DIR=scratch.name, PYTHONPATH=CLI))
+        listed = {o["name"]: o["no_gpu"] for o in json.loads(run([self.builtin, "ops", "--json"]))["ops"]}
+        self.assertEqual({listed[name] for name in OPS if name != ELEMENTWISE}, {"its library says that it is for the CPU alone"})
+
+    def test_form(self):
+        """The lint of operators, on what was written."""
+        run([sys.executable, os.path.join(SOURCE, "tests", "lint", "operators.py")], env=dict(os.environ, OPC_SOURCE_DIR=scratch.name))
+
     def test_plugin(self):
         self.check(self.plugin)
 
@@ -110,8 +158,8 @@ class NewOp(unittest.TestCase):
         """An elementwise operator's gradient follows from its function: it is there, and not missing."""
         text = run([OPC, "plugin", "check", os.path.join(scratch.name, "libnewops.so")])
         found = dict(re.findall(r"  op (\w+)\n(?:    .*\n)*?    gradient    (.*)\n", text))
-        self.assertEqual(found["soft_plus_like"], "derived from the scalar function")
-        self.assertEqual({found[name] for name in OPS if name != "soft_plus_like"}, {"yes"})
+        self.assertEqual(found[ELEMENTWISE], "derived from the scalar function")
+        self.assertEqual({found[name] for name in OPS if name != ELEMENTWISE}, {"yes"})
         self.assertNotIn("missing     gradient", text)
 
     def test_a_wrong_value_is_found(self):

@@ -5,10 +5,14 @@
   - a dict: output argument -> array or list of arrays.
 A floating array takes the element type of the case, an integer one too when the case is an integer one; Typed says
 another type. All computing is in f64 and int64: inputs were rounded to their element type before.
+
+An elementwise op also has an exact function of one element, for elementwise_sweep.py and elementwise_gradients.py: in
+../exact_functions.py, or @exact beside its reference.
 """
 import numpy as np
 
 REFERENCES = {}
+EXACT = {}
 
 # Ops whose values have no outside reference, with the reason. The driver checks what statistics_checks.py says.
 NOT_COMPARED = {
@@ -83,6 +87,25 @@ def reference(*names):
     def add(fn):
         for n in names:
             REFERENCES[n] = fn
+        return fn
+
+    return add
+
+
+class Exact:
+    """What @exact says of an op."""
+
+    def __init__(self, fn, ulps, within):
+        self.fn, self.ulps, self.within = fn, ulps, within
+
+
+def exact(name, ulps=4, within=None):
+    """The function takes an element of each input and the attributes by name: floats as mpf, integers as they are. It gives an
+    mpf (or an integer), or None where the op is not judged; an input that is NaN gives NaN. `ulps`: the error that the kernels
+    may have, in units of the last place, unless ulp_bounds.json says. `within`: (lo, hi) between which values are judged."""
+
+    def add(fn):
+        EXACT[name] = Exact(fn, ulps, within)
         return fn
 
     return add
