@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: c_interface.py [--write]      --write renews tests/capi/abi.txt after a change that is meant"""
 import ctypes as c
+import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -58,6 +60,25 @@ def committed(name):
         return f.read()
 
 
+def versions():
+    """{version: (the digest beside it, its lines)} of exports.txt."""
+    found = {}
+    for line in committed("exports.txt").split("\n"):
+        if heading := re.fullmatch(r"(\d+\.\d+) (\w+)", line):
+            found[heading[1]] = (heading[2], lines := [])
+        elif line and not line.startswith("#"):
+            lines.append(line)
+    return found
+
+
+def element_types():
+    """Those of the source with DLPack's code and bits, as exports.txt has them."""
+    with open(os.path.join(SOURCE, "runtime", "capi", "DlpackTensors.cpp"), encoding="utf-8") as f:
+        text = f.read()
+    names = dict(re.findall(r"constexpr uint8_t (k\w+) = (\d+);", text))
+    return {f"{name} {names.get(code, code)} {bits}" for name, code, bits in re.findall(r"^ *\{(k\w+), (\w+), (\d+)\},$", text, re.M)}
+
+
 def compiled(name, text, *flags):
     graph, plan = (os.path.join(scratch.name, name + end) for end in (".pbtxt", ".plan"))
     with open(graph, "w") as f:
@@ -79,9 +100,21 @@ class Abi(unittest.TestCase):
         self.assertEqual(abi_listing(), committed("abi.txt"), "structs of opc.h have changed: that breaks programs (docs/c-api.md)")
 
     def test_symbols(self):
-        names = committed("exports.txt").split()
+        names = sorted(line for _, lines in versions().values() for line in lines if " " not in line)
         self.assertEqual(exported("libopc.so"), names)
         self.assertLessEqual(set(names), set(exported("libopc_compiler.so")))
+
+    def test_element_types(self):
+        types = {line for _, lines in versions().values() for line in lines if " " in line}
+        self.assertEqual(element_types(), types)
+        self.assertGreater(len(types), 20)
+
+    def test_what_is_new_raises_the_minor_number(self):
+        found = versions()
+        self.assertEqual(list(found), [f"{API >> 16}.{minor}" for minor in range((API & 0xFFFF) + 1)], "one for each minor number of opc.h")
+        for version, (digest, lines) in found.items():
+            made = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+            self.assertEqual(made, digest, f"{version} had other lines: what is new has a version of its own, and opc.h a larger OPC_API_VERSION_MINOR")
 
     def test_no_llvm(self):
         needed = subprocess.run(["readelf", "-d", os.path.join(BUILD, "lib", "libopc.so")], check=True, capture_output=True, text=True).stdout
