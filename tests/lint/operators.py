@@ -54,6 +54,12 @@ class Operators(unittest.TestCase):
         """kernels/ops/<family>/<File>: no folder inside a family."""
         self.assertFalse([p for p, _, _ in sources() if p.count(os.sep) != 1])
 
+    def test_gradients_have_their_files(self):
+        """<Op>Gradient.cpp has the rules: who looks for a gradient knows where it stands."""
+        wrong = [f"{path}:{n}" for path, _, text in sources() for n, line in enumerate(text.split("\n"), 1)
+                 if "REGISTER_USER_OP_GRAD" in line.split("//")[0] and not path.endswith("Gradient.cpp")]
+        self.assertFalse(wrong, "gradient rules outside of <Op>Gradient.cpp:\n  " + "\n  ".join(wrong))
+
     def test_documentation_is_prose(self):
         """`opc ops show` wraps documentation: no literal of an operator holds a line break."""
         wrong = []

@@ -100,12 +100,6 @@ public:
   }
 };
 
-/// A rule sees one op; that of an op with graphs is made of the rules of their ops (compiler/autodiff).
-Maybe<void> needsGraphs(BackwardOpConfContext *ctx) {
-  return Error("OPC0504") << "an op with graphs is differentiated by the compilation of the whole graph: opc compile, "
-                             "opc grad, opc run";
-}
-
 } // namespace
 
 REGISTER_USER_OP("if")
@@ -120,8 +114,6 @@ REGISTER_USER_OP("if")
     .Kernel<ControlKernel>()
     .Pure()
     .Doc(kIfDoc);
-
-REGISTER_USER_OP_GRAD("if").SetBackwardOpConfGenFn(needsGraphs);
 
 REGISTER_USER_OP("loop")
     .Input("turns")
@@ -140,8 +132,6 @@ REGISTER_USER_OP("loop")
     .Kernel<ControlKernel>()
     .Pure()
     .Doc(kLoopDoc);
-
-REGISTER_USER_OP_GRAD("loop").SetBackwardOpConfGenFn(needsGraphs);
 
 REGISTER_USER_OP("batch_parts")
     .InputWithMinimum("in", 1)

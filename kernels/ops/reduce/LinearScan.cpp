@@ -1,8 +1,9 @@
-// linear_scan: y[i] = a[i] * y[i - 1] + b[i] along an axis, and its gradient rule.
+// linear_scan: y[i] = a[i] * y[i - 1] + b[i] along an axis.
 // SPDX-License-Identifier: Apache-2.0
-#include "reduce/ScanSteps.h"
 #include "support/Operator.h"
 #include "support/SbpRules.h"
+
+#include <algorithm>
 
 namespace opc::ops::reduce {
 namespace {
@@ -79,21 +80,6 @@ REGISTER_USER_OP("linear_scan")
     .Cases({scanCase("rows", {3, 7}, 1, false), scanCase("middle", {2, 5, 3}, -2, true),
             scanCase("columns", {4, 3}, 0, false)})
     .Kernel<LinearScanKernel, types::Floating>("a");
-
-/// With s the scan of dy the other way: by b it is s, by a[i] the product of what the factor joins, s and y one place
-/// apart.
-void linearScanGradient(GradientRule &g) {
-  if (!g.needs("a") && !g.needs("b")) return;
-  const Shape &shape = g.shape("a");
-  const int64_t dim = valueOf(resolveAxis(g.attr<int64_t>("dim"), shape.NumAxes()));
-  const bool reverse = g.attr<bool>("reverse");
-  const std::string s = linearScan(g, g.x("a"), g.dy("y"), dim, !reverse, "b");
-  if (g.needs("b")) g.bind("b", s);
-  if (!g.needs("a")) return;
-  const std::string &ahead = reverse ? g.y("y") : s, &behind = reverse ? s : g.y("y");
-  g.bind("a", g.multiply(ahead, shifted(g, behind, shape, dim, 1, 0, "a_behind"), "a"));
-}
-REGISTER_USER_OP_GRAD("linear_scan").SetBackwardOpConfGenFn(gradientRule(linearScanGradient));
 
 } // namespace
 } // namespace opc::ops::reduce
