@@ -1,7 +1,8 @@
 # What things are called decides nothing: graphs whose ops, variables, inputs, outputs and files have other names give the same
-# plans, gradients, training graphs, plans for meshes and results, but for the names.
+# plans, gradients, training graphs, plans for meshes, results, trainings and runs on two ranks, but for the names.
 # SPDX-License-Identifier: Apache-2.0
 import glob
+import json
 import os
 import random
 import re
@@ -10,6 +11,8 @@ import tempfile
 import unittest
 
 import numpy as np
+
+import weight_files
 
 OPC = os.environ.get("OPC_BINARY") or os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 SOURCE = os.environ["OPC_SOURCE_DIR"]
@@ -173,6 +176,71 @@ class Renamed(unittest.TestCase):
                 self.assertEqual(list(outputs[0]), list(other))
                 for k, v in outputs[0].items():
                     self.assertEqual(v.tobytes(), other[k].tobytes())
+
+    def trained_graph(self):
+        digits = os.path.join(SOURCE, "docs/examples/digits")
+        with open(self.path("plain.pbtxt"), "w") as f:
+            f.write(read(os.path.join(digits, "mlp.pbtxt")).decode() + read(os.path.join(digits, "mlp_loss.pbtxt")).decode())
+        done = self.run_opc("grad", "plain.pbtxt", "--shape", "image=64,64", "--shape", "label=64", "--loss", "loss",
+                            "--optimizer", "adam", "--lr", "0.002", "-o", "trained.pbtxt")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return read(self.path("trained.pbtxt")).decode()
+
+    def training(self, file, to, *ranks):
+        """Five steps that are saved, and four more from there: what is in the checkpoints and the metrics, with leveled names. The
+        weights are given: which random numbers a variable would begin with is its name's to say."""
+        digits = os.path.join(SOURCE, "docs/examples/digits")
+        np.savez(self.path("entries_backward_pass.npz"), **{to[k]: v * 0.5 for k, v in np.load(os.path.join(digits, "mlp_weights.npz")).items()})
+        for name, of in (("micro_batch.npy", "images"), ("train_step.npy", "labels")):
+            np.save(self.path(name), np.load(os.path.join(digits, f"train_{of}.npy")))
+        command = ["run", file, "--feed-dataset", f"{to['image']}=@micro_batch.npy,{to['label']}=@train_step.npy", "--batch", "64", "--shuffle",
+                   "--seed", "7", "--metrics", "m.jsonl", *ranks]
+        made = []
+        for more in (["--weights", "entries_backward_pass.npz", "--partial-weights", "--steps", "5", "--save", "half"],
+                     ["--resume", "half", "--steps", "9", "--save", "whole"]):
+            done = self.run_opc(*command, *more)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            metadata, tensors = weight_files.read_with_metadata(self.path(more[-1]))
+            self.assertEqual(metadata["step"], "5" if more[-1] == "half" else "9")
+            made.append({leveled(k.encode(), to): (v.dtype, v.shape, v.tobytes()) for k, v in tensors.items()})
+        lines = [json.loads(line) for line in read(self.path("m.jsonl")).split(b"\n") if line]
+        os.remove(self.path("m.jsonl"))
+        self.assertEqual([line["step"] for line in lines], list(range(1, 10)))
+        losses = [line[to["loss"]] for line in lines]
+        self.assertLess(losses[-1], losses[0])
+        return made, [{leveled(k.encode(), to): v for k, v in line.items()} for line in lines]
+
+    def test_trainings(self):
+        """Steps, checkpoints, what goes on from them, and losses: on one device, and on two ranks as threads."""
+        text = self.trained_graph()
+        for ranks in ([], ["--ranks", "2", "--in-process"]):
+            results = [self.training(file, to, *ranks) for file, to in self.variants(text)]
+            half, whole = results[0][0]
+            self.assertGreater(len(whole), 15)  # six variables, each with two moments of Adam, and the steps
+            self.assertNotEqual(half, whole)
+            for other in results[1:]:
+                with self.subTest(ranks=ranks):
+                    self.assertEqual(results[0][1], other[1], "the names decide about losses")
+                    for a, b in zip(results[0][0], other[0]):
+                        self.assertEqual(sorted(a), sorted(b))
+                        self.assertEqual([k for k in a if a[k] != b[k]], [], "the names decide about variables")
+
+    def test_results_of_two_ranks(self):
+        """As threads: the digits networks, whose layers the planner cuts."""
+        digits = os.path.join(SOURCE, "docs/examples/digits")
+        np.save(self.path("micro_batch.npy"), np.load(os.path.join(digits, "test_images.npy")))
+        for net in ("mlp", "cnn"):
+            text = read(os.path.join(digits, net + ".pbtxt")).decode()
+            outputs = []
+            for file, to in self.variants(text):
+                np.savez(self.path("w.npz"), **{to.get(k, k): v for k, v in np.load(os.path.join(digits, net + "_weights.npz")).items()})
+                done = self.run_opc("run", file, "--weights", "w.npz", "--input", f"{to['image']}=@micro_batch.npy", "--outputs", "all_reduce.npz",
+                                    "--print", "none", "--ranks", "2", "--in-process")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                outputs.append({leveled(k.encode(), to): (v.shape, v.tobytes()) for k, v in np.load(self.path("all_reduce.npz")).items()})
+            self.assertEqual(len(outputs[0]), 1)
+            for other in outputs[1:]:
+                self.assertEqual(outputs[0], other, f"{net}: the names decide")
 
 
 if __name__ == "__main__":
