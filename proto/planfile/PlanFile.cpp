@@ -120,35 +120,46 @@ uint64_t planChecksum(const FilePieces &bytes) {
 }
 
 namespace {
-/// What each version has first.
-constexpr const char *kCameWith[kPlanVersion + 1] = {"",
-                                                     "tasks",
-                                                     "regions",
-                                                     "values of variables",
-                                                     "machine code",
-                                                     "graphs of tasks",
-                                                     "batches in parts",
-                                                     "prepared tensors"};
 
-uint32_t versionOf(const plan::Plan &plan) {
-  uint32_t version = 1;
-  for (const plan::Interface::Variable &v : plan.interface().variable())
-    if (v.has_data()) version = 3;
-  for (const plan::Task &t : plan.task()) {
-    if (t.region()) version = std::max(version, 2U);
-    if (t.native_size() > 0) version = std::max(version, 4U);
-    if (t.graph_size() > 0) version = std::max(version, t.op_type() == "batch_parts" ? 6U : 5U);
-    for (const plan::Plan &graph : t.graph()) version = std::max(version, versionOf(graph));
+/// The oldest version that has all of a plan, and what of it came with that version.
+class NeededVersion {
+public:
+  explicit NeededVersion(const plan::Plan &plan) { addPlan(plan); }
+  uint32_t number() const { return number_; }
+  const char *why() const { return why_; }
+
+private:
+  void add(bool has, uint32_t version, const char *what) {
+    if (has && version > number_) number_ = version, why_ = what;
   }
-  for (const plan::Register &r : plan.register_())
-    if (r.kind() == plan::Register::PREPARED) version = 7;
-  if (plan.native_size() > 0) version = std::max(version, 4U);
-  for (const plan::Plan &part : plan.part()) version = std::max(version, versionOf(part));
-  return version;
-}
-} // namespace
 
-namespace {
+  /// What came between two versions has the later one: only its readers all know it.
+  void addPlan(const plan::Plan &plan) {
+    for (const plan::Task &t : plan.task()) addTask(t);
+    for (const plan::Tensor &t : plan.tensor()) add(t.bound_size() > 0 || t.extent_size() > 0, 2, "bounds of sizes");
+    for (const plan::Register &r : plan.register_()) add(r.kind() == plan::Register::PREPARED, 7, "prepared tensors");
+    for (const plan::Interface::Variable &v : plan.interface().variable()) add(v.has_data(), 3, "values of variables");
+    add(plan.size_size() > 0, 2, "sizes in a range");
+    add(plan.native_size() > 0, 4, "machine code");
+    add(plan.interface().model_number_size() > 0, 6, "numbers of a model");
+    for (const plan::Plan &part : plan.part()) addPlan(part);
+  }
+
+  void addTask(const plan::Task &t) {
+    add(t.region(), 2, "regions");
+    add(t.body_size() > 0, 2, "tasks of several ops");
+    add(t.has_device(), 2, "devices of tasks");
+    add(t.native_size() > 0, 4, "machine code");
+    add(t.graph_size() > 0, 5, "graphs of tasks");
+    add(t.graph_size() > 0 && t.op_type() == "batch_parts", 6, "batches in parts");
+    for (const plan::Plan &graph : t.graph()) addPlan(graph);
+  }
+
+  uint32_t number_ = 1;
+  const char *why_ = "tasks";
+};
+
+uint32_t versionOf(const plan::Plan &plan) { return NeededVersion(plan).number(); }
 
 /// Room for the header, and the message.
 std::string messageOf(const plan::Plan &plan) {
@@ -277,10 +288,10 @@ Status decode(std::string_view bytes, const std::shared_ptr<ValuePages> &pages, 
         .withHelp("keep large constants in a weights file: make them variables");
   if (!parse(payload, pages, plan, outside))
     return invalid("OPC0805", "the plan's contents are not a valid protobuf message", "compile the graph again");
-  if (const uint32_t needed = versionOf(*plan); needed > version)
+  if (const NeededVersion needed(*plan); needed.number() > version)
     return invalid("OPC0804",
                    "the plan is damaged: it says format version " + std::to_string(version) + " and has " +
-                       kCameWith[needed] + ", which came with version " + std::to_string(needed),
+                       needed.why() + ", which came with version " + std::to_string(needed.number()),
                    "compile the graph again");
   OPC_RETURN_IF_ERROR(checkPlanGraphs(*plan));
   OPC_RETURN_IF_ERROR(checkNativeCode(*plan));

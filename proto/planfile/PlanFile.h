@@ -15,8 +15,8 @@
 namespace opc {
 
 /// The newest version that this build reads and writes. A plan gets the oldest one that has what it needs: 2 has
-/// regions, 3 values of variables, 4 machine code, 5 graphs of tasks, 6 batches in parts, 7 prepared tensors.
-/// tests/compat has a plan of each.
+/// regions, bodies and devices of tasks, sizes in a range, 3 values of variables, 4 machine code, 5 graphs of tasks,
+/// 6 batches in parts and numbers of a model, 7 prepared tensors. tests/compat has a plan of each.
 constexpr uint32_t kPlanVersion = 7;
 
 /// The most slots of a register, and so the most micro-batches of a step and steps that a task lags by: an input has a

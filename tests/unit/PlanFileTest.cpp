@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <functional>
 #include <random>
 
 namespace {
@@ -52,6 +53,47 @@ TEST_CASE("a plan has the version of what lies in the graphs of its tasks", "[pl
   const Status s = decodePlan(bytes).status();
   CHECK(s.id() == "OPC0804");
   CHECK(s.message().find("version 5 and has batches in parts, which came with version 6") != std::string::npos);
+}
+
+TEST_CASE("what a plan has says its version, and one that says an older version is refused", "[plan]") {
+  const struct {
+    const char *what;
+    int version;
+    std::function<void(plan::Plan *)> change;
+  } parts[] = {
+      {"regions", 2, [](plan::Plan *p) { p->mutable_task(0)->set_region(true); }},
+      {"tasks of several ops", 2, [](plan::Plan *p) { p->mutable_task(0)->add_body(); }},
+      {"devices of tasks", 2, [](plan::Plan *p) { p->mutable_task(0)->set_device("cpu"); }},
+      {"bounds of sizes", 2, [](plan::Plan *p) { p->mutable_tensor(0)->add_bound(4); }},
+      {"bounds of sizes", 2, [](plan::Plan *p) { p->mutable_tensor(0)->add_extent(); }},
+      {"sizes in a range", 2, [](plan::Plan *p) { p->add_size()->set_name("n"); }},
+      {"values of variables", 3, [](plan::Plan *p) { p->mutable_interface()->add_variable()->set_data("1"); }},
+      {"machine code", 4, [](plan::Plan *p) { p->add_native(); }},
+      {"machine code", 4, [](plan::Plan *p) { p->mutable_task(0)->add_native(1); }},
+      {"graphs of tasks", 5, [](plan::Plan *p) { p->mutable_task(0)->add_graph(); }},
+      {"numbers of a model", 6, [](plan::Plan *p) { p->mutable_interface()->add_model_number()->set_name("n"); }},
+      {"prepared tensors", 7, [](plan::Plan *p) { p->mutable_register_(0)->set_kind(plan::Register::PREPARED); }},
+  };
+  CHECK(encodePlan(small().plan)[8] == 1);
+  for (const auto &part : parts)
+    for (const bool isInside : {false, true}) { // of a plan of parts the version is what its parts need
+      INFO(part.what << (isInside ? " in a part" : ""));
+      plan::Plan plan = small().plan;
+      part.change(&plan);
+      if (isInside) {
+        plan::Plan whole;
+        *whole.add_part() = plan;
+        plan = whole;
+      }
+      std::string bytes = encodePlan(plan);
+      CHECK(bytes[8] == part.version);
+      bytes[8] = static_cast<char>(part.version - 1);
+      const Status s = decodePlan(bytes).status();
+      CHECK(s.id() == "OPC0804");
+      const std::string came = std::string("version ") + std::to_string(part.version - 1) + " and has " + part.what +
+                               ", which came with version " + std::to_string(part.version);
+      CHECK(s.message().find(came) != std::string::npos);
+    }
 }
 
 TEST_CASE("a plan that does not fit is told by its writer's version", "[plan]") {
