@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-# Writes the folders of single formats: a plan of each plan format's version, a plugin of the SDK's, a lock. README.md
-# says which of them are what an older build would have written, and how that was found out.
+# Writes the folders of single formats: plans of each plan format's version, a plugin of the SDK's, locks, a checkpoint,
+# a manifest. README.md says which of them are what an older build would have written, and how that was found out.
 #
-#   tests/compat/make_formats.py BUILD FOLDER...      e.g. plan-6 plugin-3 lock-1
+#   tests/compat/make_formats.py BUILD FOLDER...      e.g. plan-6 plan-2-sizes plugin-3 lock-1-details manifest-1
 # SPDX-License-Identifier: Apache-2.0
 import json
+import os
 import pathlib
+import shutil
 import sys
 
 import numpy as np
@@ -89,14 +91,22 @@ def prepared():
     return port("x") + weight + op("e", "exp", {"x": "w/out"}, "y") + op("a", "broadcast_add", {"x": "x/out", "y": "e/y_0"}, "z") + output("y", "a/z_0")
 
 
+def bounded():
+    """x between two numbers of the model, which are part of the op."""
+    bounds = [onnx.tensor("low", np.float32(-0.25)), onnx.tensor("high", np.float32(1))]
+    return onnx.model(onnx.graph([onnx.node("Clip", ["x", "low", "high"], ["y"])], [onnx.value("x", SHAPE)], [onnx.value("y", SHAPE)], bounds))
+
+
 # What the version of the format came with, as a graph; options of `opc compile`; and its numbers, from numpy.
 PLANS = {
-    2: ("graph.pbtxt", LOOP, [], lambda x: np.maximum(np.exp(x) + x, 0)),
-    3: ("graph.onnx", model(), [], lambda x: np.maximum(x @ W.astype(np.float64), 0)),
-    4: ("graph.pbtxt", LOOP, ["--native=v3"], lambda x: np.maximum(np.exp(x) + x, 0)),
-    5: ("graph.pbtxt", branches(), [], lambda x: np.exp(x) + 4 * x),
-    6: ("graph.pbtxt", parts(), [], np.exp),
-    7: ("graph.pbtxt", prepared(), [], lambda x: x + np.exp(0.5)),
+    "2": ("graph.pbtxt", LOOP, [], lambda x: np.maximum(np.exp(x) + x, 0)),
+    "2-sizes": ("graph.pbtxt", LOOP, ["--shape", "x=n:1..8,6"], lambda x: np.maximum(np.exp(x) + x, 0)),
+    "3": ("graph.onnx", model(), [], lambda x: np.maximum(x @ W.astype(np.float64), 0)),
+    "4": ("graph.pbtxt", LOOP, ["--native=v3"], lambda x: np.maximum(np.exp(x) + x, 0)),
+    "5": ("graph.pbtxt", branches(), [], lambda x: np.exp(x) + 4 * x),
+    "6": ("graph.pbtxt", parts(), [], np.exp),
+    "6-numbers": ("graph.onnx", bounded(), [], lambda x: np.clip(x, -0.25, 1)),
+    "7": ("graph.pbtxt", prepared(), [], lambda x: x + np.exp(0.5)),
 }
 
 
@@ -112,8 +122,8 @@ def without_younger_attributes(plan):
     return plan.bytes()
 
 
-def make_plan(opc, folder, version):
-    name, graph, options, numbers = PLANS[version]
+def make_plan(opc, folder, kind, version):
+    name, graph, options, numbers = PLANS[kind]
     (folder / name).write_bytes(graph if isinstance(graph, bytes) else graph.encode())
     x = np.abs(np.random.default_rng(version).normal(size=SHAPE)).astype(np.float32)
     x[0] *= -0.25  # of either sign, with a sum above 0
@@ -126,18 +136,91 @@ def make_plan(opc, folder, version):
         sys.exit(f"make_formats: {folder.name}: this build writes another version")
 
 
-def make_plugin(opc, folder, version):
+def make_plugin(opc, folder, kind, version):
     (folder / "plugin.pbtxt").write_text(make_version.PLUGIN_GRAPH)
     make_version.make_plugin(opc, folder)
     if f"libopc_sdk.so.{version}\0".encode() not in (folder / "twice.so").read_bytes():
         sys.exit(f"make_formats: {folder.name}: this build's SDK has another version")
 
 
-def make_lock(opc, folder, version):
-    (folder / "graph.pbtxt").write_text(make_version.GRAPH)
-    run(opc, "check", "graph.pbtxt", "--update", "--update-in-ci", "--config", "none", "-q", cwd=folder)
+def ordered():
+    """Graphs in ops, a variable that is written, which an op must read after that, and initializers with and without defaults."""
+    initializers = {"v": "constant_conf { value: 0.5 }", "w": "random_normal_conf { mean: 0 std: 0.5 }"}
+    graph = branches()
+    for name, conf in initializers.items():
+        graph += f'op {{ name: "{name}" variable_conf {{ out: "out" shape {{ dim: 4 dim: 6 }} data_type: kFloat initializer {{ {conf} }} random_seed: 3 }} }}\n'
+    graph += 'op { name: "as" user_conf { op_type_name: "assign" input { key: "ref" value { s: "v/out" } } input { key: "value" value { s: "x/out" } } } }\n'
+    graph += op("after", "broadcast_mul", {"x": "v/out", "y": "w/out"}, "z").replace('name: "after"', 'name: "after" ctrl_in_op_name: "as"')
+    return graph + output("z", "after/z_0")
+
+
+def shifted():
+    """relu(x W + c), whose c is a node of the model."""
+    c = np.arange(5, dtype=np.float32) / 4
+    nodes = [onnx.node("Constant", [], ["c"], value=c), onnx.node("MatMul", ["x", "w"], ["h"]), onnx.node("Add", ["h", "c"], ["s"]), onnx.node("Relu", ["s"], ["y"])]
+    return onnx.model(onnx.graph(nodes, [onnx.value("x", SHAPE)], [onnx.value("y", (4, 5))], [onnx.tensor("w", W)]))
+
+
+# The first was written before locks told ops in full and had constants.
+LOCKS = {"1": ("graph.pbtxt", make_version.GRAPH), "1-details": ("graph.pbtxt", ordered()), "1-constants": ("graph.onnx", shifted())}
+
+
+def make_lock(opc, folder, kind, version):
+    name, graph = LOCKS[kind]
+    (folder / name).write_bytes(graph if isinstance(graph, bytes) else graph.encode())
+    run(opc, "check", name, "--update", "--update-in-ci", "--config", "none", "-q", cwd=folder)
     if not (folder / "graph.opc.lock").read_text().startswith(f'{{"opc_lock":{version},'):
         sys.exit(f"make_formats: {folder.name}: this build writes another version")
+
+
+def make_checkpoint(opc, folder, kind, version):
+    """The training of 0.1.0: the same graphs and numbers, and what a checkpoint says of its data since."""
+    for name in ("graph.pbtxt", "train.pbtxt", "data.npy", "x.npy"):
+        shutil.copy(HERE / "0.1.0" / name, folder)
+    feed = ["--feed-dataset", "x=@data.npy", "--batch", "4", "--shuffle", "--seed", "5", "--config", "none", "-q"]
+    for epochs, name in (("2", "half.safetensors"), ("4", "whole.safetensors")):
+        run(opc, "run", "train.pbtxt", *feed, "--epochs", epochs, "--save", name, cwd=folder)
+        if f'"opc-checkpoint-{version}"'.encode() not in (folder / name).read_bytes():
+            sys.exit(f"make_formats: {folder.name}: this build writes another version")
+
+
+OPERATORS = '''# Operators of graph.pbtxt.
+# SPDX-License-Identifier: Apache-2.0
+import numpy as np
+
+import opc
+
+
+@opc.op("compat::leaky", sbp=opc.elementwise, like="x")
+def leaky(x: opc.Tensor, *, alpha: float = 0.01) -> opc.Tensor:
+    """x where it is positive, alpha x elsewhere."""
+    return np.where(x > 0, x, x * np.float32(alpha))
+
+
+@leaky.grad(needs=["x"])
+def _(dy, *, x, alpha):
+    return np.where(x > 0, dy, dy * np.float32(alpha))
+
+
+@opc.op("compat::product", shape={"y": ("a[0]", "b[1]")}, sbp="m k, k n -> m n", cases=[{"a": (4, 6), "b": (6, 2)}])
+def product(a, b):
+    return a @ b
+'''
+PYTHON_GRAPH = (port("x") + port("w", (6, 5)) + op("l", "compat::leaky", {"x": "x/out"}, "y", alpha="at_float: 0.25")
+                + op("p", "compat::product", {"a": "l/y_0", "b": "w/out"}, "y") + output("y", "p/y_0"))
+DESCRIBE = "import operators; from opc import _manifest, _op; print(_manifest.text_of(_op.describe(sorted(_op.operators))), end='')"
+
+
+def make_manifest(opc, folder, kind, version):
+    (folder / "operators.py").write_text(OPERATORS)
+    (folder / "graph.pbtxt").write_text(PYTHON_GRAPH)
+    environment = {**os.environ, "PYTHONPATH": f"{opc.parent.parent}/python", "PYTHONDONTWRITEBYTECODE": "1"}
+    (folder / "graph.ops.pbtxt").write_text(run(sys.executable, "-c", DESCRIBE, cwd=folder, env=environment))
+    if f"\nversion: {version}\n" not in (folder / "graph.ops.pbtxt").read_text():
+        sys.exit(f"make_formats: {folder.name}: this build writes another version")
+
+
+MAKERS = {"plan": make_plan, "plugin": make_plugin, "lock": make_lock, "checkpoint": make_checkpoint, "manifest": make_manifest}
 
 
 def main():
@@ -145,10 +228,10 @@ def main():
         sys.exit("usage: make_formats.py BUILD FOLDER...")
     opc = pathlib.Path(sys.argv[1]).resolve() / "bin/opc"
     for name in sys.argv[2:]:
-        kind, version = name.rsplit("-", 1)
+        format, kind = name.split("-", 1)
         folder = HERE / name
         folder.mkdir()  # one that is there stays as it is
-        {"plan": make_plan, "plugin": make_plugin, "lock": make_lock}[kind](opc, folder, int(version))
+        MAKERS[format](opc, folder, kind, int(kind.split("-")[0]))
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ FORMATS = {
     "*.so": (rb"libopc_sdk\.so\.(\d+)\0", "kernels/sdk/include/opc/Version.h", r"OPC_SDK_API_VERSION (\d+)"),
     "*.safetensors": (rb'"format": *"opc-checkpoint-(\d+)"', "runtime/session/Checkpoint.cpp", r'"opc-checkpoint-(\d+)"'),
     "*.lock": (rb'"opc_lock":(\d+)', "compiler/lock/Lock.h", r"kLockVersion = (\d+);"),
+    "*.ops.pbtxt": (rb"\nversion: (\d+)\n", "kernels/python/manifest/OpManifest.cpp", r"kVersion = (\d+);"),
 }
 
 
@@ -36,7 +37,8 @@ def written_today(kind):
 
 
 def number_of(file):
-    found = re.search(FORMATS["*" + file.suffix][0], file.read_bytes(), re.DOTALL).group(1)
+    kind = next(kind for kind in FORMATS if file.match(kind))
+    found = re.search(FORMATS[kind][0], file.read_bytes(), re.DOTALL).group(1)
     return int(found) if found.isdigit() else found[0]
 
 
@@ -160,15 +162,105 @@ class Compat(unittest.TestCase):
                     self.assertEqual(done.returncode, 3, done.stderr)
                 self.assertIn("unknown op type 'rely'", done.stderr)
 
+    def test_numbers_of_a_model(self):
+        """A plan of before knows what became part of its ops: the same value is fine, another one is refused."""
+        folder = HERE / "plan-6-numbers"
+        for low, code in ((-0.25, 0), (-0.5, 2)):
+            np.savez(self.scratch / "low.npz", low=np.float32(low))
+            for command in (OPC, RUNTIME):
+                done = self.run_plan(folder / "graph.plan", folder, "--weights", self.scratch / "low.npz", "--partial-weights", command=command)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertEqual("OPC0719" in done.stderr, code != 0, done.stderr)
+
+    def test_sizes_in_a_range(self):
+        folder = HERE / "plan-2-sizes"
+        x = np.linspace(-1, 2, 42, dtype=np.float32).reshape(7, 6)
+        np.save(self.scratch / "x.npy", x)
+        for command in (OPC, RUNTIME):
+            done = self.run_plan(folder / "graph.plan", self.scratch, command=command)
+            self.gives(done, self.scratch / "out/y.npy", np.maximum(np.exp(x.astype(np.float64)) + x, 0))
+
+    def locked(self, folder):
+        """A copy of a folder with a lock, and the file of its graph."""
+        copy = self.scratch / folder.name
+        shutil.copytree(folder, copy, dirs_exist_ok=True)
+        return next(f for f in (copy / "graph.pbtxt", copy / "graph.onnx") if f.exists())
+
     def test_locks(self):
         """What they say of a graph holds, but for costs, which may be counted in another way."""
-        folders = list(HERE.glob("*/graph.opc.lock"))
-        self.assertTrue(folders)
-        for lock in folders:
-            with self.subTest(lock.parent.name):
-                shutil.copytree(lock.parent, self.scratch / lock.parent.name)
-                done = opc("check", self.scratch / lock.parent.name / "graph.pbtxt", "--use", "PARALLEL")
+        folders = [f.parent for f in HERE.glob("*/graph.opc.lock")]
+        self.assertGreater(len(folders), 2)
+        for folder in folders:
+            with self.subTest(folder.name):
+                done = opc("check", self.locked(folder), "--use", "PARALLEL")
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_what_locks_say_since(self):
+        """Parts that the first locks of the same number did not have are there in younger ones, and are compared."""
+        details, constants = HERE / "lock-1-details", HERE / "lock-1-constants"
+        first, text = (HERE / "lock-1/graph.opc.lock").read_text(), (details / "graph.opc.lock").read_text()
+        for part in ('"detailed":[', '"after":["as"]'):
+            self.assertNotIn(part, first)
+            self.assertIn(part, text)
+        self.assertNotIn('"constants"', first)
+        self.assertIn('"constants":[\n{', (constants / "graph.opc.lock").read_text())
+        for folder, old, new, rule in ((details, b' ctrl_in_op_name: "as"', b"", "EDGE_CHANGED"), (details, b"std: 0.5", b"std: 0.25", "OP_ATTR_CHANGED"),
+                                       (details, b'op_type_name: \\"exp\\"', b'op_type_name: \\"expm1\\"', "OP_ATTR_CHANGED"),
+                                       (constants, np.float32(0.75).tobytes(), np.float32(0.5).tobytes(), "OP_ATTR_CHANGED")):
+            with self.subTest(changed=new):
+                graph = self.locked(folder)
+                before = graph.read_bytes()
+                self.assertIn(old, before)
+                graph.write_bytes(before.replace(old, new))
+                done = opc("check", graph, "--use", "PARALLEL", "--no-run")
+                self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+                self.assertIn(rule, done.stdout)
+
+    def test_manifests(self):
+        """A graph with operators in Python is read with its manifest, and runs where there is Python."""
+        folders = [f.parent for f in HERE.glob("*/graph.ops.pbtxt")]
+        self.assertTrue(folders)
+        x, w = (np.random.default_rng(n).normal(size=shape).astype(np.float32) for n, shape in ((1, (4, 6)), (2, (6, 5))))
+        np.savez(self.scratch / "in.npz", x=x, w=w)
+        for folder in folders:
+            with self.subTest(folder.name):
+                plan, y = self.scratch / "graph.plan", self.scratch / "y.npy"
+                done = opc("compile", folder / "graph.pbtxt", "-o", plan)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                done = opc("grad", folder / "graph.pbtxt", "--loss", "l/y_0", "--wrt", "x", "-o", self.scratch / "grad.pbtxt")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                if (BUILD / "lib/libopc_python.so").exists():
+                    copy = self.scratch / folder.name  # Python leaves what it compiles beside a source
+                    shutil.copytree(folder, copy)
+                    done = opc("run", copy / "graph.pbtxt", "--op-path", copy, "--inputs", self.scratch / "in.npz", "--output", f"y={y}", "--print", "none")
+                    self.gives(done, y, np.where(x > 0, x, x / 4).astype(np.float64) @ w)
+
+    def test_manifest_of_tomorrow(self):
+        folder, ours = HERE / "manifest-1", written_today("*.ops.pbtxt")
+        copy = self.scratch / "tomorrow"
+        shutil.copytree(folder, copy)
+        text = (copy / "graph.ops.pbtxt").read_text()
+        (copy / "graph.ops.pbtxt").write_text(text.replace("version: 1\n", "version: 9\n"))
+        done = opc("compile", copy / "graph.pbtxt", "-o", self.scratch / "graph.plan")
+        self.assertNotEqual(done.returncode, 0)
+        for word in ("graph.ops.pbtxt", "version 9", f"version {ours}"):
+            self.assertIn(word, done.stderr)
+
+    def test_ir_of_another_version(self):
+        """It belongs to the version that wrote it: any other one is refused, with both."""
+        folder, saved = HERE / "0.1.0", self.scratch / "g.mlir"
+        ours = json.loads(opc("--version", "--json").stdout)["version"]
+        done = opc("compile", folder / "graph.pbtxt", "--to", "shape", "--emit", "mlir", "-o", saved)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        text = saved.read_text()
+        self.assertEqual(text.count(f'opc = "{ours}"'), 1)
+        for version, code in ((ours, 0), ("0.0.9", 3)):
+            saved.write_text(text.replace(f'opc = "{ours}"', f'opc = "{version}"'))
+            done = opc("compile", saved, "--from", "shape", "-o", self.scratch / "g.plan")
+            self.assertEqual(done.returncode, code, done.stderr)
+            if code:
+                self.assertIn("OPC0114", done.stderr)
+                self.assertIn(f"written by opc {version}, and this is {ours}", done.stderr)
 
     def run_plugin(self, folder, library):
         """With this build's SDK where the loader looks, and no other: a build folder may hold older ones."""
@@ -212,7 +304,7 @@ class Compat(unittest.TestCase):
                                  "tests/compat/make_formats.py BUILD FOLDER writes what is missing (README.md)")
 
     def test_folders_say_what_they_have(self):
-        for folder in HERE.glob("pl*-*"):
+        for folder in HERE.glob("*-*"):
             self.assertEqual({str(number_of(f)) for kind in FORMATS for f in folder.glob(kind)}, {folder.name.split("-")[1]})
         for version, facts in VERSIONS.items():
             self.assertEqual(facts, {"version": version, "plan_format": number_of(HERE / version / "graph.plan"),
