@@ -6,7 +6,7 @@ namespace opc::ops {
 namespace {
 
 /// A rule sees one op; that of an op with graphs is made of the rules of their ops (compiler/autodiff).
-Maybe<void> needsGraphs(BackwardOpConfContext *ctx) {
+Maybe<void> needsGraphs(BackwardOpConfContext *) {
   return Error("OPC0504") << "an op with graphs is differentiated by the compilation of the whole graph: opc compile, "
                              "opc grad, opc run";
 }
