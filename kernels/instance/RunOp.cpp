@@ -1,12 +1,14 @@
 // One op by itself on the CPU: memory, kernel, run.
 // SPDX-License-Identifier: Apache-2.0
 #include "RunOp.h"
+#include "GuardedMemory.h"
 #include "KernelTask.h"
 #include "opc/Convert.h"
 #include "opc/Dispatch.h"
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace opc {
 
@@ -99,6 +101,51 @@ Result<OpInstance> instanceOf(const Registry &registry, const SingleOp &op, std:
   return instance;
 }
 
+namespace {
+
+/// All that a kernel sees, between guards: what it may read is copied in, and what it has written is copied out.
+class GuardedRun {
+public:
+  GuardedRun(std::vector<OpTensor> *inputs, std::vector<OpTensor> *outputs, OpTensor *workspace)
+      : inputs_(inputs->size()) {
+    for (auto *list : {inputs, outputs})
+      for (OpTensor &t : *list) add(&t);
+    add(workspace);
+  }
+  void *data(size_t tensor) { return copies_[tensor].data(); }
+  void *workspace() { return copies_.back().data(); }
+
+  Status finish(const OpInstance &op) {
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      if (const std::string damage = copies_[i].damage(); !damage.empty())
+        return Status(StatusCode::kExecution, "OPC0606",
+                      "the kernel of " + op.def().name + " writes beside " + nameOf(op, i) + ": it " + damage)
+            .withHelp(i + 1 == tensors_.size() ? "TmpSize (SetInferTmpSizeFn) says how many bytes it is"
+                                               : "look at how far its loops go");
+      if (tensors_[i]->bytes()) std::memcpy(tensors_[i]->data(), copies_[i].data(), tensors_[i]->bytes());
+    }
+    return Status::ok();
+  }
+
+private:
+  void add(OpTensor *tensor) {
+    tensors_.push_back(tensor);
+    copies_.emplace_back(tensor->bytes());
+    if (tensor->bytes()) std::memcpy(copies_.back().data(), tensor->data(), tensor->bytes());
+  }
+  std::string nameOf(const OpInstance &op, size_t i) const {
+    if (i + 1 == tensors_.size()) return "its temporary memory of " + std::to_string(tensors_[i]->bytes()) + " bytes";
+    const auto &[name, index] = i < inputs_ ? op.inputArgs()[i] : op.outputArgs()[i - inputs_];
+    return (i < inputs_ ? "its input " : "its output ") + name + (index ? "_" + std::to_string(index) : "") + ", " +
+           tensors_[i]->desc().toString();
+  }
+  size_t inputs_;
+  std::vector<OpTensor *> tensors_;
+  std::vector<GuardedMemory> copies_;
+};
+
+} // namespace
+
 Status runOp(const Registry &registry, const OpInstance &op, std::vector<OpTensor> *inputs,
              std::vector<OpTensor> *outputs, const RunOpOptions &options) {
   OPC_RETURN_IF_ERROR(makeOutputs(op, options, outputs));
@@ -108,17 +155,21 @@ Status runOp(const Registry &registry, const OpInstance &op, std::vector<OpTenso
   if (workspaceBytes > options.maxWorkspaceBytes) return tooLarge(op, "workspace", workspaceBytes);
   OpTensor workspace(TensorDesc(Shape{static_cast<int64_t>(workspaceBytes)}, kChar));
   std::memset(workspace.data(), options.fill, workspace.bytes());
+  std::optional<GuardedRun> guarded;
+  if (options.guards) guarded.emplace(inputs, outputs, &workspace);
   std::vector<void *> data;
-  for (OpTensor &t : *inputs) data.push_back(t.data());
-  for (OpTensor &t : *outputs) data.push_back(t.data());
+  for (auto *list : {inputs, outputs})
+    for (OpTensor &t : *list) data.push_back(guarded ? guarded->data(data.size()) : t.data());
   for (const auto &[output, input] : options.inplace)
     data[inputs->size() + static_cast<size_t>(output)] = data[static_cast<size_t>(input)];
   DeviceCtx device = options.device;
   std::vector<bool> constant = options.constant;
   constant.resize(inputs->size());
   OPC_ASSIGN_OR_RETURN(auto task,
-                       KernelTask::create(op, *kernel, &device, data, constant, workspace.data(), workspaceBytes));
+                       KernelTask::create(op, *kernel, &device, data, constant,
+                                          guarded ? guarded->workspace() : workspace.data(), workspaceBytes));
   for (int i = 0; i < options.runs; ++i) OPC_RETURN_IF_ERROR(task->run(&device));
+  if (guarded) OPC_RETURN_IF_ERROR(guarded->finish(op));
   for (const auto &[output, input] : options.inplace) {
     OpTensor &shared = (*outputs)[static_cast<size_t>(output)];
     std::memcpy(shared.data(), (*inputs)[static_cast<size_t>(input)].data(), shared.bytes());

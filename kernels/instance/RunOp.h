@@ -64,6 +64,7 @@ struct RunOpOptions {
   std::vector<std::pair<int, int>> inplace; // (output, input) at one address; the kernel must offer each pair
   int runs = 1;                             // of one kernel object, whose state goes on
   unsigned char fill = 0;                   // what the bytes of outputs and workspace are before
+  bool guards = false;                      // between guards of 16 KiB: OPC0606 when the kernel writes beside a tensor
   uint64_t maxOutputBytes = uint64_t{1} << 32, maxWorkspaceBytes = uint64_t{1} << 28;
 };
 

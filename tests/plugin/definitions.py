@@ -32,6 +32,44 @@ REGISTER_USER_OP("twice").Input("x").Output("y").Output("y").SetTensorDescInferF
 REGISTER_USER_OP("twice").Input("x").Output("y").Attr<float>("a", 1).Attr<int64_t>("a", 1).SetTensorDescInferFn(likeX);
 #elif TWICE == 4
 REGISTER_USER_OP("twice").Input("x").Input("z").Output("y").ArgAlias("z", "x").SetTensorDescInferFn(likeX);
+#elif TWICE == 5
+/// Writes `extra` elements from place `at` on, beside what it should.
+template <int at, int extra> class Beside final : public OpKernel {
+  void Compute(KernelComputeContext *ctx) const override {
+    const int64_t n = ctx->In("x").shape().elem_cnt();
+    float *y = ctx->Out("y").mut_dptr<float>();
+    for (int64_t i = 0; i < n; ++i) y[i] = ctx->In("x").dptr<float>()[i];
+    for (int i = 0; i < extra; ++i) y[(at < 0 ? at : n) + i] = 3;
+  }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
+class Temporary final : public OpKernel {
+  void Compute(KernelComputeContext *ctx) const override {
+    for (int i = 0; i < 100; ++i) ctx->Tmp<float>()[i] = 1;
+    ctx->Out("y").mut_dptr<float>()[0] = 1;
+  }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
+class Backwards final : public OpKernel {
+  void Compute(KernelComputeContext *ctx) const override {
+    const int64_t n = ctx->In("x").shape().elem_cnt();
+    for (int64_t i = 0; i < n; ++i) ctx->Out("y").mut_dptr<float>()[i] = ctx->In("x").dptr<float>()[n - 1 - i];
+  }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
+class Throws final : public OpKernel {
+  void Compute(KernelComputeContext *) const override { throw std::runtime_error("boom"); }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
+const std::vector<Case> kCases = {Case("rows").In("x", kFloat, {4, 6}, -1, 1)};
+#define KERNEL(name, ...) REGISTER_USER_OP(name).Input("x").Output("y").SetTensorDescInferFn(likeX).Cases(kCases).Kernel<__VA_ARGS__
+KERNEL("v_right", Beside<0, 0>>(KernelOptions().Inplace("y", "x")));
+KERNEL("v_behind", Beside<0, 2>>());
+KERNEL("v_far_behind", Beside<0, 3000>>());
+KERNEL("v_before", Beside<-1, 1>>());
+KERNEL("v_temporary", Temporary>(KernelOptions().TmpSize([](InferContext *) -> size_t { return 396; })));
+KERNEL("v_in_place", Backwards>(KernelOptions().Inplace("y", "x")));
+KERNEL("v_throws", Throws>());
 #else
 REGISTER_USER_OP("d_right").Input("x").Output("y").SetTensorDescInferFn(likeX).Sharding("a b -> a b").Kernel<Copy>()
     .Cases({Case("rows").In("x", {4, 6}), Case("integers").In("x", kInt32, {2, 2}, 0, 5)});
@@ -56,7 +94,7 @@ class Definitions(unittest.TestCase):
         scratch = tempfile.TemporaryDirectory()
         cls.addClassCleanup(scratch.cleanup)
         flags = [shlex.split(subprocess.run([OPC, "sdk", f], capture_output=True, text=True, check=True).stdout) for f in ("--cflags", "--ldflags")]
-        cls.libraries = [os.path.join(scratch.name, f"lib{i}.so") for i in range(5)]
+        cls.libraries = [os.path.join(scratch.name, f"lib{i}.so") for i in range(6)]
         source = os.path.join(scratch.name, "ops.cpp")
         with open(source, "w", encoding="utf-8") as f:
             f.write(SOURCE)
@@ -67,7 +105,7 @@ class Definitions(unittest.TestCase):
         return subprocess.run([OPC, "--config", "none", *words], capture_output=True, text=True, timeout=60)
 
     def test_names_that_are_there_twice(self):
-        for library, says in zip(self.libraries[1:], ("two inputs 'x'", "two outputs 'y'", "two attributes 'a'", "two inputs 'z'")):
+        for library, says in zip(self.libraries[1:5], ("two inputs 'x'", "two outputs 'y'", "two attributes 'a'", "two inputs 'z'")):
             for words in (["plugin", "check", library], ["ops", "--plugin", library]):
                 with self.subTest(says, words=words[0]):
                     done = self.opc(*words)
@@ -89,6 +127,32 @@ class Definitions(unittest.TestCase):
         said = self.opc("plugin", "check", self.libraries[0])
         self.assertEqual(said.returncode, 1, said.stderr)
         self.assertEqual(said.stdout.count("    wrong       case "), 5, said.stdout)
+
+    def test_what_the_kernels_show(self):
+        """opc verify: cases that do not run, what kernels write beside their tensors, and results in place that are others."""
+        done = self.opc("verify", "v_*", "--plugin", self.libraries[5], "--json")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        document = json.loads(done.stdout)
+        self.assertFalse(document["passed"])
+        found = {f["op"]: (f["fault"], f["case"], f["type"], f["detail"]) for f in document["kernel_faults"]}
+        beside = "writes beside its output y, f32[4,6]: it writes up to "
+        for op, fault, kind, says in (("v_behind", "WRITES_BESIDE", "f32", beside + "8 bytes behind it"),
+                                      ("v_far_behind", "WRITES_BESIDE", "f32", beside + "12000 bytes behind it"),
+                                      ("v_before", "WRITES_BESIDE", "f32", beside + "4 bytes before it"),
+                                      ("v_temporary", "WRITES_BESIDE", "f32", "writes beside its temporary memory of 396 bytes: it writes up to 4 bytes behind it"),
+                                      ("v_in_place", "NOT_IN_PLACE", "f32", "output y in the memory of input x, which its kernel proposes, has other numbers"),
+                                      ("v_throws", "FAILS", "", "boom")):
+            with self.subTest(op):
+                got = found.pop(op)
+                self.assertEqual(got[:3], (fault, "case rows", kind))
+                self.assertIn(says, got[3])
+        self.assertEqual(found, {})
+        done = self.opc("verify", "v_throws", "--plugin", self.libraries[5])
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("v_throws  FAILS: case rows\n", done.stdout)
+        done = self.opc("verify", "v_right", "--plugin", self.libraries[5])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("1 op ran in guarded memory and in place in 1 sample; 0 faults", done.stderr)
 
     def test_a_scalar_function_of_an_optional_input(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -4,6 +4,7 @@
 
 #include "DerivedGradient.h"
 #include "JsonOutput.h"
+#include "KernelCheck.h"
 #include "NumberText.h"
 #include "OpDeviceReport.h"
 #include "OpSuggestions.h"
@@ -26,7 +27,7 @@ public:
   CommandSpec spec() override {
     CommandSpec s;
     s.arguments = "[OP...] | --all";
-    s.summary = "prove or refute by execution what operators declare: SBP signatures, purity";
+    s.summary = "prove or refute by execution what operators declare: SBP signatures, purity, results in place";
     s.examples = {"opc verify softmax matmul", "opc verify --all", "opc verify my_op --plugin ./libmyops.so",
                   "opc verify my_op --plugin ./libmyops.so --device sim"};
     s.options = {{"--all", 0, "", "every operator, and the derived gradients of elementwise ones that have no rule",
@@ -45,8 +46,9 @@ public:
         "Not applicable: ops that give other results when they run again, ops without cases, and signatures whose axes "
         "are shorter than the parts in every case. An op that is held to be pure (opc ops show NAME says why) gives the same bits when its cases run "
         "again: in another instance, twice in one, over memory that held something else, in two threads, later and in "
-        "the opposite order, in a fresh process; else it is NOT_PURE. Exit code 1 when a signature is unsound or an op "
-        "is not pure. With --device gpu or sim the kernels of the ops run there, in every element type of the CPU's: each "
+        "the opposite order, in a fresh process; else it is NOT_PURE. Cases that run in no element type, kernels that "
+        "write beside their tensors, and results in place that are others, are faults. Exit code 1 when a signature is "
+        "unsound, an op not pure or a kernel at fault. With --device gpu or sim the kernels of the ops run there, in every element type of the CPU's: each "
         "tensor is an allocation of its own, and results are held against the CPU's. The simulator's findings (races, "
         "accesses out of bounds, unwritten bytes) are failures, and its counters are listed: lanes active of 32, "
         "sectors and wavefronts over the least possible. Exit code 1 when an op fails, 4 when none has a kernel there.";
@@ -75,17 +77,29 @@ public:
     if (invocation.flags().device != "cpu") return onDevice(invocation, registry, ops);
 
     if (results_) return invocation.terminal().out(hexText(resultsOfCases(registry, ops)) + "\n"), kExitOk;
-    // Purity first: what has run before is part of what it tests.
+    const KernelReport kernels = checkKernels(registry, ops);
+    const std::vector<const user_op::OpDef *> runnable = withoutFaulty(ops, kernels);
+    // Purity before signatures: what has run before is part of what it tests.
     PurityOptions purityOptions;
-    purityOptions.freshProcess = [&] { return resultsOfFreshProcess(invocation, positional); };
-    const PurityReport purity = checkPurity(registry, ops, purityOptions);
+    purityOptions.freshProcess = [&] { return resultsOfFreshProcess(invocation, runnable); };
+    const PurityReport purity = checkPurity(registry, runnable, purityOptions);
     std::vector<SignatureCheck> checks;
-    for (const user_op::OpDef *op : ops)
+    for (const user_op::OpDef *op : runnable)
       for (SignatureCheck &c : checkSignatures(registry, *op, options)) checks.push_back(std::move(c));
-    return report(invocation, checks, purity, ops.size());
+    return report(invocation, checks, purity, kernels, ops.size());
   }
 
 private:
+  /// What has written where it must not is run no more, and what does not run has nothing else to show.
+  static std::vector<const user_op::OpDef *> withoutFaulty(std::vector<const user_op::OpDef *> ops,
+                                                           const KernelReport &kernels) {
+    std::erase_if(ops, [&](const user_op::OpDef *op) {
+      return std::any_of(kernels.findings.begin(), kernels.findings.end(),
+                         [&](const KernelFinding &f) { return f.op == op->name && f.fault == KernelFault::kBeside; });
+    });
+    return ops;
+  }
+
   Outcome<int> onDevice(Invocation &invocation, const Registry &registry,
                         const std::vector<const user_op::OpDef *> &ops) const {
     const std::string &name = invocation.flags().device;
@@ -153,13 +167,14 @@ private:
     return Status::ok();
   }
 
-  Result<std::string> resultsOfFreshProcess(Invocation &invocation, const std::vector<std::string> &positional) const {
+  static Result<std::string> resultsOfFreshProcess(Invocation &invocation,
+                                                   const std::vector<const user_op::OpDef *> &ops) {
+    if (ops.empty()) return std::string();
     std::vector<std::string> args = {"verify", "--results"};
-    if (all_) args.push_back("--all");
     for (const std::string &plugin : invocation.flags().plugins) args.insert(args.end(), {"--plugin", plugin});
     for (const std::string &folder : invocation.flags().opPaths) args.insert(args.end(), {"--op-path", folder});
     args.push_back("--");
-    args.insert(args.end(), positional.begin(), positional.end());
+    for (const user_op::OpDef *op : ops) args.push_back(op->name);
     OPC_ASSIGN_OR_RETURN(const std::string text, outputOfOwnProgram(args));
     return bytesOf(text);
   }
@@ -194,8 +209,21 @@ private:
     return text;
   }
 
+  /// What is wrong with kernels, as text and as JSON.
+  static std::string kernelText(const KernelReport &kernels, Json *list) {
+    static const char *const kFaults[] = {"FAILS", "WRITES_BESIDE", "NOT_IN_PLACE"};
+    std::string text;
+    for (const KernelFinding &f : kernels.findings) {
+      const char *fault = kFaults[static_cast<int>(f.fault)];
+      list->push_back({{"op", f.op}, {"case", f.sample}, {"type", f.type}, {"fault", fault}, {"detail", f.detail}});
+      text +=
+          f.op + "  " + fault + ": " + f.sample + (f.type.empty() ? "" : " in " + f.type) + "\n    " + f.detail + "\n";
+    }
+    return text;
+  }
+
   int report(Invocation &invocation, const std::vector<SignatureCheck> &checks, const PurityReport &purity,
-             size_t ops) const {
+             const KernelReport &kernels, size_t ops) const {
     size_t sound = 0, unsound = 0, trials = 0, without = 0;
     Json list = Json::array();
     std::string text;
@@ -215,9 +243,9 @@ private:
       text += "\n";
       if (!c.detail.empty()) text += "    " + c.detail + "\n";
     }
-    Json impure = Json::array();
-    text += purityText(purity, &impure);
-    const bool passed = unsound == 0 && purity.findings.empty();
+    Json impure = Json::array(), faults = Json::array();
+    text += purityText(purity, &impure) + kernelText(kernels, &faults);
+    const bool passed = unsound == 0 && purity.findings.empty() && kernels.findings.empty();
     if (invocation.flags().json) {
       invocation.terminal().out(jsonText({{"schema", 1},
                                           {"passed", passed},
@@ -228,13 +256,17 @@ private:
                                           {"signatures", std::move(list)},
                                           {"pure_ops", purity.ops},
                                           {"purity_samples", purity.samples},
-                                          {"not_pure", std::move(impure)}}));
+                                          {"not_pure", std::move(impure)},
+                                          {"kernel_samples", kernels.samples},
+                                          {"kernel_faults", std::move(faults)}}));
     } else {
       invocation.terminal().out(text);
       invocation.note(countText(ops, "op") + ": " + countText(sound) + " signatures sound in " + countText(trials) +
                       " trials, " + countText(unsound) + " unsound; " + countText(without) + " not applicable");
       invocation.note(countText(purity.ops, "op") + " held to be pure ran in " + countText(purity.samples, "sample") +
                       "; " + countText(purity.findings.size()) + " NOT_PURE");
+      invocation.note(countText(kernels.ops, "op") + " ran in guarded memory and in place in " +
+                      countText(kernels.samples, "sample") + "; " + countText(kernels.findings.size(), "fault"));
     }
     return passed ? kExitOk : kExitNo;
   }

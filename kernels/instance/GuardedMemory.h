@@ -1,0 +1,47 @@
+// Memory of tensors between guards, which show what a kernel writes beside them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace opc {
+
+/// A copy of a tensor that begins at a cache line, with bytes of a pattern before and right behind it.
+class GuardedMemory {
+public:
+  explicit GuardedMemory(size_t bytes) : bytes_(bytes), lines_(2 * kGuardLines + bytes / sizeof(Line) + 1) {
+    for (size_t i = 0; i < size(); ++i) begin()[i] = pattern(i);
+  }
+  void *data() { return begin() + kGuardBytes; }
+  /// "writes 8 bytes behind it", "writes 4 bytes, 12 bytes before it"; "" when the guards are as they were.
+  std::string damage() const {
+    size_t last = 0, first = 0;
+    for (size_t i = kGuardBytes; i-- > 0;)
+      if (!isWhole(i)) first = kGuardBytes - i;
+    if (first) return "writes up to " + bytesText(first) + " before it";
+    for (size_t i = kGuardBytes + bytes_; i < size(); ++i)
+      if (!isWhole(i)) last = i + 1 - kGuardBytes - bytes_;
+    return last ? "writes up to " + bytesText(last) + " behind it" : "";
+  }
+
+private:
+  struct alignas(64) Line {
+    unsigned char bytes[64];
+  };
+  static constexpr size_t kGuardLines = 256, kGuardBytes = kGuardLines * sizeof(Line);
+  /// No two neighbours are equal, and no four bytes a usual number.
+  static unsigned char pattern(size_t i) { return static_cast<unsigned char>(0xA7 ^ (i * 29)); }
+  static std::string bytesText(size_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
+  bool isWhole(size_t i) const { return begin()[i] == pattern(i); }
+  size_t size() const { return lines_.size() * sizeof(Line); }
+  unsigned char *begin() { return reinterpret_cast<unsigned char *>(lines_.data()); }
+  const unsigned char *begin() const { return reinterpret_cast<const unsigned char *>(lines_.data()); }
+  size_t bytes_;
+  std::vector<Line> lines_;
+};
+
+} // namespace opc

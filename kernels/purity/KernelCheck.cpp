@@ -1,0 +1,113 @@
+// Cases in guarded memory, and in place.
+// SPDX-License-Identifier: Apache-2.0
+#include "KernelCheck.h"
+#include "CaseTrial.h"
+
+#include <algorithm>
+#include <set>
+
+namespace opc {
+namespace {
+
+using user_op::Case;
+using user_op::OpDef;
+
+constexpr DataType kTypes[] = {kFloat, kDouble, kFloat16, kBFloat16, kInt32,  kInt64, kInt8,
+                               kUInt8, kInt16,  kUInt16,  kUInt32,   kUInt64, kBool};
+
+bool hasCpuKernel(const Registry &registry, const OpDef &op) {
+  const auto &kernels = registry.kernels(op.name);
+  return std::any_of(kernels.begin(), kernels.end(), [](const user_op::KernelDef *k) {
+    const std::string device = kernelTarget(*k).device;
+    return device.empty() || device == "cpu";
+  });
+}
+
+class Check {
+public:
+  explicit Check(const Registry &registry) : registry_(registry) {}
+
+  void add(const OpDef &op) {
+    if (op.isView || !hasCpuKernel(registry_, op)) return;
+    const size_t samples = report_.samples;
+    for (const Case &sample : op.cases) tryCase(op, sample);
+    report_.ops += report_.samples > samples;
+  }
+  KernelReport take() { return std::move(report_); }
+
+private:
+  void note(KernelFault fault, const OpDef &op, const Case &sample, const char *type, std::string detail) {
+    if (!known_.insert({fault, &op}).second) return;
+    const std::string name = sample.name().empty() ? "case without a name" : "case " + sample.name();
+    report_.findings.push_back({fault, op.name, name, type, std::move(detail)});
+  }
+
+  void tryCase(const OpDef &op, const Case &sample) {
+    const bool varies = std::any_of(sample.inputs().begin(), sample.inputs().end(),
+                                    [](const user_op::CaseInput &in) { return in.type == kInvalidDataType; });
+    Status first; // why it does not run: rather what a kernel says than that there is none of the type
+    bool hasRun = false, isKernels = false;
+    for (DataType type : kTypes) {
+      const std::vector<DataType> &types = sample.types();
+      if (varies && !types.empty() && std::find(types.begin(), types.end(), type) == types.end()) continue;
+      const Status s = tryType(op, sample, type);
+      hasRun |= s.isOk() || s.id() == "OPC0606";
+      const bool isOfKernel = s.id() != "OPC0411" && s.id() != "OPC0204" && s.id() != "OPC0203";
+      if (!s && (first.isOk() || (isOfKernel && !isKernels))) first = s, isKernels = isOfKernel;
+      if (!varies) break;
+    }
+    if (hasRun || first.isOk()) return;
+    std::string detail = first.message();
+    if (!first.id().empty()) detail += " (" + first.id() + ")";
+    note(KernelFault::kFails, op, sample, "", std::move(detail));
+  }
+
+  Status tryType(const OpDef &op, const Case &sample, DataType type) {
+    OPC_RETURN_IF_ERROR(instanceOfCase(registry_, op, sample, type, nullptr).status());
+    const std::optional<CaseTrial> trial = trialOf(registry_, op, sample, type);
+    RunOpOptions options;
+    options.guards = true;
+    std::vector<OpTensor> inputs = trial->inputs, outputs;
+    const Status ran = runOp(registry_, trial->op, &inputs, &outputs, options);
+    if (ran.id() == "OPC0606") note(KernelFault::kBeside, op, sample, dataTypeName(type), ran.message());
+    OPC_RETURN_IF_ERROR(ran);
+    ++report_.samples;
+    return op.pure ? tryInPlace(op, sample, type, *trial, outputs) : Status::ok();
+  }
+
+  Status tryInPlace(const OpDef &op, const Case &sample, DataType type, const CaseTrial &trial,
+                    const std::vector<OpTensor> &expected) {
+    OPC_ASSIGN_OR_RETURN(const user_op::KernelDef *kernel, trial.op.selectKernel(registry_, DeviceType::kCPU));
+    OPC_ASSIGN_OR_RETURN(const auto pairs, trial.op.inplaceProposal(*kernel));
+    for (const auto &[out, in] : pairs) {
+      const auto o = static_cast<size_t>(out), i = static_cast<size_t>(in);
+      if (trial.inputs[i].bytes() != expected[o].bytes()) continue; // a plan gives no such memory
+      RunOpOptions options;
+      options.inplace = {{out, in}};
+      std::vector<OpTensor> inputs = trial.inputs, outputs;
+      const std::string pair = "output " + trial.op.outputArgs()[o].first + " in the memory of input " +
+                               trial.op.inputArgs()[i].first;
+      const Status ran = runOp(registry_, trial.op, &inputs, &outputs, options);
+      if (!ran)
+        note(KernelFault::kInPlace, op, sample, dataTypeName(type), pair + " fails: " + ran.message());
+      else if (outputs != expected)
+        note(KernelFault::kInPlace, op, sample, dataTypeName(type),
+             pair + ", which its kernel proposes, has other numbers");
+    }
+    return Status::ok();
+  }
+
+  const Registry &registry_;
+  KernelReport report_;
+  std::set<std::pair<KernelFault, const OpDef *>> known_;
+};
+
+} // namespace
+
+KernelReport checkKernels(const Registry &registry, const std::vector<const OpDef *> &ops) {
+  Check check(registry);
+  for (const OpDef *op : ops) check.add(*op);
+  return check.take();
+}
+
+} // namespace opc

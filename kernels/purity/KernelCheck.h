@@ -1,0 +1,34 @@
+// Tests by execution of what an op's cases promise: that they run, within their memory, in place as well.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "Registry.h"
+
+#include <string>
+#include <vector>
+
+namespace opc {
+
+enum class KernelFault {
+  kFails,   // in no element type does the case run
+  kBeside,  // a kernel writes beside its tensors or its temporary memory
+  kInPlace, // a result in the memory of an input, as the kernel proposes it, is another one
+};
+
+struct KernelFinding {
+  KernelFault fault;
+  std::string op, sample, type; // "my_op", "case big", "f32"; no type where several failed
+  std::string detail;
+};
+
+struct KernelReport {
+  std::vector<KernelFinding> findings; // the first one of each op and kind
+  size_t ops = 0, samples = 0;         // that ran
+};
+
+/// Runs each case of the ops on the CPU, in every element type that has a kernel: in memory between guards, and again
+/// with each pair of a result and an input that the kernel proposes at one address. Of ops that are not pure the latter
+/// is not compared. Not ops without a kernel for the CPU.
+KernelReport checkKernels(const Registry &registry, const std::vector<const user_op::OpDef *> &ops);
+
+} // namespace opc
