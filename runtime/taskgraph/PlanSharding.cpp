@@ -265,7 +265,10 @@ private:
     JobPort port;
     port.name = p.name();
     port.stride = makerStride_[p.tensor()];
-    port.isBatched = job_->microBatches > 1 && kind != "variable" && reg.credits() == job_->microBatches;
+    // An input that is an output, too, is shown whole. Of what is computed it is the last micro-batch, however many
+    // slots later stages need of it.
+    port.isBatched =
+        job_->microBatches > 1 && reg.kind() == plan::Register::INPUT && reg.credits() == job_->microBatches;
     if (p.has_sharding()) {
       OPC_ASSIGN_OR_RETURN(TensorSharding s, readSharding(p.sharding(), type, job_->placements, 0, what));
       port.placement = s.placement;

@@ -29,6 +29,31 @@ def run(graph):
 
 
 class Gradients(unittest.TestCase):
+    def test_attention_where_a_finite_mask_hides_a_query(self):
+        """The logarithm of its sum has lost how many keys there were; the probabilities have not."""
+        made = np.random.default_rng(5)
+        q, k, v, dy = (made.standard_normal((2, 3, 4)) for _ in range(4))
+        for dtype, low in (("f32", np.finfo("f").min), ("f32", -1e30), ("f32", -1e9), ("f32", -1e4), ("f64", -1e30), ("f64", -1e18)):
+            mask = np.zeros((2, 3, 3))
+            mask[0, 1] = low
+            s = q @ k.swapaxes(-1, -2) / 2
+            s[0, 1] = 0 # beside the mask nothing of it is left, or next to nothing
+            if low == -1e4:
+                s = q @ k.swapaxes(-1, -2) / 2
+            p = np.exp(s - s.max(-1, keepdims=True))
+            p /= p.sum(-1, keepdims=True)
+            dp = dy @ v.swapaxes(-1, -2)
+            ds = p * (dp - (p * dp).sum(-1, keepdims=True)) / 2
+            want = {"q": ds @ k, "k": ds.swapaxes(-1, -2) @ q, "v": p.swapaxes(-1, -2) @ dy}
+            g = opc.Graph()
+            inputs = [g.input(name, (2, 3, 4), dtype) for name in "qkv"]
+            g.output("o", opc.ops.scaled_dot_product_attention(*inputs, mask=g.input("mask", (2, 3, 3), dtype)).out)
+            got = g.grad(["o"], ["q", "k", "v"], dy_inputs=True).compile().run(
+                **{n: x.astype("f" if dtype == "f32" else "d") for n, x in (("q", q), ("k", k), ("v", v), ("mask", mask), ("o.dy", dy))})
+            for name, expected in want.items():
+                with self.subTest(dtype=dtype, low=low, gradient=name):
+                    np.testing.assert_allclose(got[name + ".grad"], expected, rtol=0, atol=2e-3 if low == -1e4 else 2e-6)
+
     def test_variables_by_default(self):
         g, loss = cube()
         back = g.grad(loss)

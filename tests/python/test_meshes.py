@@ -48,6 +48,41 @@ class Meshes(unittest.TestCase):
         with self.assertRaises(opc.Error):
             layer().compile(mesh=(2,), sbp={"w": "S(5)"})
 
+    def test_the_gradient_of_a_bias_that_heads_share(self):
+        """A tensor [1,T,T] is broadcast over batch and heads: its gradient sums over axes that it does not have."""
+        made = np.random.default_rng(4)
+        x, v = made.standard_normal((3, 4, 8, 8)), made.standard_normal((3, 4, 8, 5))
+        e = np.exp(x)
+        p = e / e.sum(-1, keepdims=True)
+        dp = 2 * (p @ v) @ v.swapaxes(-1, -2)
+        want = (p * (dp - (p * dp).sum(-1, keepdims=True))).sum((0, 1))
+        g = opc.Graph("biased")
+        o = opc.ops.batch_matmul(opc.ops.softmax(g.input("x", x.shape) + g.variable("b", (1, 8, 8), init=0)), g.input("v", v.shape))
+        back = g.grad(g.output("loss", opc.ops.square(o).sum()), ["b"])
+        for options in ({}, {"mesh": (2,)}, {"mesh": (4,)}, {"mesh": (2, 2)}, {"mesh": (2,), "sbp": {"x": "S(3)"}}, {"mesh": (2,), "sbp": {"x": "S(2)"}}):
+            with self.subTest(options):
+                found = back.compile(**options).run(x=x.astype("f"), v=v.astype("f"))["b.grad"]
+                np.testing.assert_allclose(found[0], want, rtol=1e-4, atol=1e-4)
+
+    def test_outputs_that_later_stages_read(self):
+        """A learning rate by a schedule is made on the first stage and read on all: one number, whatever the micro-batches."""
+        for parts in (2, 3):
+            g = opc.Graph("staged")
+            a = opc.ops.matmul(g.input("x", (2, 6)), g.variable("w0", (6, 4), init=0.5), name="a")
+            b = opc.ops.matmul(a, g.variable("w1", (4, 1), init=0.25), name="b")
+            step = g.training_step(g.output("loss", b.mean()), opc.optim.SGD(0.125, schedule=opc.optim.cosine(8, warmup=2)), accumulate=parts)
+            batch = np.arange(12 * parts, dtype="f").reshape(2 * parts, 6) / 8
+            program = step.compile(mesh=(2,), stages=["a=0", "b=1"], micro_batches=parts)
+            alone = step.compile()
+            for turn in range(3):
+                staged = program.run(x=batch)
+                for part in range(parts):
+                    last = alone.run(x=batch[2 * part:2 * part + 2])
+                self.assertEqual(staged["lr"].shape, (1,))
+                np.testing.assert_allclose(staged["lr"], last["lr"], rtol=1e-6, err_msg=str((parts, turn)))
+                for name in ("w0", "w1"):
+                    np.testing.assert_allclose(program.variables[name], alone.variables[name], rtol=1e-5)
+
     def test_training_on_a_mesh(self):
         def step():
             g = layer()

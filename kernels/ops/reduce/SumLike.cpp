@@ -53,21 +53,32 @@ public:
   }
 };
 
+/// For each axis of x the axis of like, -1 where it is summed or has none of its own. Beside axes of one element, which
+/// like may have anywhere or not at all, both have the same ones in order, up to where like joins or cuts some.
+std::vector<int64_t> axesInLike(const Shape &x, const Shape &like, const std::vector<int64_t> &summed) {
+  std::vector<int64_t> found(static_cast<size_t>(x.NumAxes()), -1);
+  int64_t at = 0;
+  for (int64_t a = 0; a < x.NumAxes(); ++a) {
+    if (x.At(a) == 1 || std::binary_search(summed.begin(), summed.end(), a)) continue;
+    while (at < like.NumAxes() && like.At(at) == 1) ++at;
+    if (at == like.NumAxes() || like.At(at) != x.At(a)) break;
+    found[static_cast<size_t>(a)] = at++;
+  }
+  return found;
+}
+
 /// Listed: the values of like are not read, so that it may be in any state, which no rule can say.
 Maybe<void> listSignatures(SbpContext *ctx) {
   const Shape &x = ctx->In("x").shape(), &like = ctx->In("like").shape();
   const auto axes = JUST(axesOf(ctx, x));
   const OpArg from("x", 0), likeArg("like", 0), to("y", 0);
-  int64_t outAxis = 0;
+  const std::vector<int64_t> inLike = axesInLike(x, like, axes);
   for (int64_t a = 0; a < x.NumAxes(); ++a) {
-    if (std::binary_search(axes.begin(), axes.end(), a)) {
+    const int64_t own = inLike[static_cast<size_t>(a)];
+    if (std::binary_search(axes.begin(), axes.end(), a))
       ctx->NewBuilder().Split(from, a).Broadcast(likeArg).PartialSum(to).Build();
-      if (like.NumAxes() == x.NumAxes()) ++outAxis;
-    } else {
-      if (outAxis < like.NumAxes() && like.At(outAxis) == x.At(a))
-        ctx->NewBuilder().Split(from, a).Split(likeArg, outAxis).Split(to, outAxis).Build();
-      ++outAxis;
-    }
+    else if (own >= 0)
+      ctx->NewBuilder().Split(from, a).Split(likeArg, own).Split(to, own).Build();
   }
   ctx->NewBuilder().PartialSum(from).Broadcast(likeArg).PartialSum(to).Build();
   ctx->NewBuilder().PartialSum(from).PartialSum(likeArg).PartialSum(to).Build();
@@ -91,7 +102,10 @@ REGISTER_USER_OP("reduce_sum_like")
     .Doc("The sum of x over the given axes in the shape of like, whose values are not read: the gradient of a "
          "broadcast. An empty list of axes copies x.")
     .Cases({Case("rows").In("x", {3, 4}).In("like", {4}).Attr("axis", std::vector<int32_t>{0}),
-            Case("kept").In("x", {2, 3, 4}).In("like", {1, 3, 1}).Attr("axis", std::vector<int32_t>{0, 2})})
+            Case("kept").In("x", {2, 3, 4}).In("like", {1, 3, 1}).Attr("axis", std::vector<int32_t>{0, 2}),
+            Case("leading_one").In("x", {2, 3, 4, 4}).In("like", {1, 4, 4}).Attr("axis", std::vector<int32_t>{0, 1}),
+            Case("ones_within").In("x", {6, 1, 4, 6}).In("like", {4, 1, 6, 1}).Attr("axis", std::vector<int32_t>{0}),
+            Case("joined").In("x", {2, 6, 4, 5}).In("like", {6, 20}).Attr("axis", std::vector<int32_t>{0})})
     .Kernel<SumLikeKernel, types::Numbers>("x", KernelOptions().TmpSize(tmpSize));
 
 } // namespace
