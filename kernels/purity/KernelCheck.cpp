@@ -85,8 +85,8 @@ private:
       RunOpOptions options;
       options.inplace = {{out, in}};
       std::vector<OpTensor> inputs = trial.inputs, outputs;
-      const std::string pair = "output " + trial.op.outputArgs()[o].first + " in the memory of input " +
-                               trial.op.inputArgs()[i].first;
+      const std::string pair =
+          "output " + trial.op.outputArgs()[o].first + " in the memory of input " + trial.op.inputArgs()[i].first;
       const Status ran = runOp(registry_, trial.op, &inputs, &outputs, options);
       if (!ran)
         note(KernelFault::kInPlace, op, sample, dataTypeName(type), pair + " fails: " + ran.message());

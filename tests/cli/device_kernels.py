@@ -368,6 +368,18 @@ class DeviceKernels(unittest.TestCase):
                         ["dquery", "dkey", "dvalue", *(["dscores"] if mask else [])], more)
                 self.compare(1e-5)
 
+    def test_attention_where_a_finite_mask_hides_queries(self):
+        """The logarithm of such a query's sum has lost how many keys there were."""
+        for low in (np.finfo("f").min, -1e9):
+            with self.subTest(low=low):
+                self.ops, self.outputs, self.inputs = [], [], {}
+                mask = np.zeros((3, 40, 70), "f")
+                mask[:, 7], mask[1, 39], mask[2, 0, :50] = low, low, low
+                args = {"query": self.tensor((3, 40, 12)), "key": self.tensor((3, 70, 12)), "value": self.tensor((3, 70, 20)), "mask": self.tensor((3, 40, 70), "f32", mask)}
+                out, sums = self.op("scaled_dot_product_attention", args, ["out", "log_sum"])
+                self.op("scaled_dot_product_attention_grad", {**args, "out": out, "log_sum": sums, "dout": self.tensor((3, 40, 20))}, ["dquery", "dkey", "dvalue"])
+                self.compare(1e-5)
+
     def test_attention_of_lengths(self):
         """The keys that count are in a tensor: none, some, all and more than there are."""
         for kind in ("i32", "i64"):

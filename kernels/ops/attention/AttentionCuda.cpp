@@ -86,7 +86,7 @@ template <class> class AttentionCuda final : public BindingKernel {
 
 size_t alongBytes(InferContext *ctx) {
   const Shape &query = ctx->In("query").shape();
-  return static_cast<size_t>(query.Count(0, query.NumAxes() - 1)) * sizeof(double);
+  return static_cast<size_t>(query.Count(0, query.NumAxes() - 1)) * 3 * sizeof(double);
 }
 
 template <class> class AttentionGradCuda final : public BindingKernel {

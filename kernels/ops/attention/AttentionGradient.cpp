@@ -67,7 +67,7 @@ public:
             T *p = row + seen.begin, *s = slope + (p - prob);
             if (T again; std::isinf(logSum[at]) && logSum[at] < 0)
               std::fill_n(p, seen.count(), T(0)); // it saw nothing
-            else if (std::abs(logSum[at]) > kRoughSum)
+            else if (std::abs(logSum[at]) > T(kRoughSum))
               softmaxScores(p, &again, seen.count(), 1);
             else
               probabilities(p, seen.count(), logSum[at]);
@@ -97,8 +97,6 @@ private:
   struct Block : QueryBlock {
     Gemm<T> scores, dprob, dvalue, dquery, dkey;
   };
-  /// So large a logarithm has lost what was added to it: a finite mask hides all keys of the query.
-  static constexpr T kRoughSum = 4096;
   /// exp(score - log_sum), which is at most 1 for scores that log_sum was computed of, and anything for others.
   static void probabilities(float *row, int64_t n, float sum) { rowMath().exponentials(row, row, n, sum); }
   static void probabilities(double *row, int64_t n, double sum) {

@@ -6,7 +6,33 @@
 namespace opc::cuda {
 namespace {
 
-/// along = sum(dout out) - dlogSum: a warp a query.
+/// What probabilities exp(score - shift) * factor have of one query: the logarithm of its sum and 1, but where that is
+/// rough the largest score and the sum, found again by a warp.
+template <class T>
+__device__ void normalize(const AttentionArguments &a, int64_t q, int lane, Compute<T> *shift, Compute<T> *factor) {
+  using C = Compute<T>;
+  *shift = static_cast<const C *>(a.logSum)[q], *factor = 1;
+  if (*shift == minusInfinity<C>() || !(fabs(*shift) > C(ops::kRoughSum))) return;
+  const int64_t h = q / a.n, i = q % a.n, mask = maskOf(a, h);
+  const Places places = placesOf(a, h);
+  const T *query = static_cast<const T *>(a.query) + q * a.d;
+  const T *keys = static_cast<const T *>(a.key) + h / a.perKey * a.m * a.d;
+  const auto score = [&](int64_t j) {
+    C product = 0;
+    for (int64_t c = 0; c < a.d; ++c) product = fused(load(query[c]), load(keys[j * a.d + c]), product);
+    return scoreOf<T>(a, places, mask, i, j, product);
+  };
+  C top = minusInfinity<C>(), sum = 0;
+#pragma unroll 1
+  for (int64_t j = lane; j < a.m; j += 32) top = fmax(top, score(j));
+  for (int d = 16; d > 0; d /= 2) top = fmax(top, __shfl_xor_sync(kEveryLane, top, d));
+#pragma unroll 1
+  for (int64_t j = lane; j < a.m; j += 32) sum += exponential(score(j) - top);
+  for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(kEveryLane, sum, d);
+  *shift = top, *factor = 1 / sum;
+}
+
+/// along: of each query sum(dout out) - dlogSum, and what normalize() gives. A warp a query.
 template <class T> __device__ void attentionAlong(const AttentionArguments &a) {
   using C = Compute<T>;
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -17,7 +43,11 @@ template <class T> __device__ void attentionAlong(const AttentionArguments &a) {
     for (int64_t c = lane; c < a.dv; c += 32) sum += load(dout[c]) * load(out[c]);
     for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(kEveryLane, sum, d);
     if (a.dlogSum) sum -= static_cast<const C *>(a.dlogSum)[q];
-    if (lane == 0) static_cast<C *>(a.along)[q] = sum;
+    C shift, factor;
+    normalize<T>(a, q, lane, &shift, &factor);
+    if (lane != 0) continue;
+    C *along = static_cast<C *>(a.along) + 3 * q;
+    along[0] = sum, along[1] = shift, along[2] = factor;
   }
 }
 
@@ -31,11 +61,9 @@ __device__ Compute<T> slopeOf(const AttentionArguments &a, const Places &places,
   const C score = scoreOf<T>(a, places, mask, i, j, *prob, &cap);
   *prob = 0;
   const bool there = sees(a, places, i, j);
-  if (there) {
-    const C sum = static_cast<const C *>(a.logSum)[h * a.n + i];
-    if (sum != minusInfinity<C>()) *prob = exponential(score - sum); // else it saw nothing
-  }
-  *slope = there ? *prob * (*slope - static_cast<const C *>(a.along)[h * a.n + i]) : C(0);
+  const C *along = static_cast<const C *>(a.along) + 3 * (h * a.n + i);
+  if (there && along[1] != minusInfinity<C>()) *prob = exponential(score - along[1]) * along[2]; // else it saw nothing
+  *slope = there ? *prob * (*slope - along[0]) : C(0);
   return cap;
 }
 
