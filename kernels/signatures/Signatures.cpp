@@ -10,6 +10,7 @@
 
 namespace opc {
 
+using user_op::OpDef;
 using user_op::ReductionKind;
 using user_op::TensorDesc;
 
@@ -37,8 +38,9 @@ private:
   int64_t parts_;
 };
 
-Status ruleError(const OpInstance &op, const std::string &message) {
-  return Status(StatusCode::kInvalidGraph, "OPC0301", "op type '" + op.def().name + "': " + message)
+Status ruleError(const OpDef &def, const std::string &message) {
+  const std::string place = def.origin.file.empty() ? "" : " (" + whereRegistered(def.origin) + ")";
+  return Status(StatusCode::kInvalidGraph, "OPC0301", "op type '" + def.name + "': " + message + place)
       .withHelp("a rule has a term for each argument: \"m k, k n -> m n\"; docs/sbp.md");
 }
 
@@ -47,7 +49,7 @@ using Factors = std::vector<std::string>;
 
 /// "m k" over a tensor of some rank. "..." stands for the axes that the other names leave, numbered from the right, so
 /// that tensors of different rank align as in broadcasting.
-Result<Factors> expandTerm(const OpInstance &op, const std::string &term, int64_t rank) {
+Result<Factors> expandTerm(const OpDef &op, const std::string &term, int64_t rank) {
   std::vector<std::string> names = splitAt(term, ' ');
   std::erase(names, "");
   const auto dots = std::count(names.begin(), names.end(), "...");
@@ -74,17 +76,37 @@ std::vector<std::string> splitTerms(const std::string &text) {
   return terms;
 }
 
+/// The names in the terms of one side of a rule: factors and "...".
+std::vector<std::string> namesIn(const std::vector<std::string> &terms) {
+  std::vector<std::string> names;
+  for (const std::string &term : terms)
+    for (std::string &name : splitAt(term, ' '))
+      if (!name.empty() && name != ".") names.push_back(std::move(name));
+  return names;
+}
+bool contains(const std::vector<std::string> &names, const std::string &name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// The two sides of a rule, by terms.
+struct RuleSides {
+  std::vector<std::string> inputs, outputs;
+};
+Result<RuleSides> sidesOf(const OpDef &def, const user_op::ShardingRule &rule) {
+  const size_t arrow = rule.einsum.find("->");
+  if (arrow == std::string::npos) return ruleError(def, "the sharding rule '" + rule.einsum + "' has no ->");
+  return RuleSides{splitTerms(rule.einsum.substr(0, arrow)), splitTerms(rule.einsum.substr(arrow + 2))};
+}
+
 class RuleSignatures {
 public:
   RuleSignatures(const OpInstance &op, const user_op::ShardingRule &rule) : op_(op), rule_(rule) {}
 
   Result<std::vector<SbpSignature>> run() {
-    const size_t arrow = rule_.einsum.find("->");
-    if (arrow == std::string::npos) return ruleError(op_, "the sharding rule '" + rule_.einsum + "' has no ->");
-    OPC_RETURN_IF_ERROR(place(splitTerms(rule_.einsum.substr(0, arrow)), op_.def().inputs, op_.inputArgs(),
-                              op_.inputDescs(), &inputs_));
-    OPC_RETURN_IF_ERROR(place(splitTerms(rule_.einsum.substr(arrow + 2)), op_.def().outputs, op_.outputArgs(),
-                              op_.outputDescs(), &outputs_));
+    OPC_RETURN_IF_ERROR(checkShardingRule(op_.def(), rule_));
+    OPC_ASSIGN_OR_RETURN(const RuleSides sides, sidesOf(op_.def(), rule_));
+    OPC_RETURN_IF_ERROR(place(sides.inputs, op_.def().inputs, op_.inputArgs(), op_.inputDescs(), &inputs_));
+    OPC_RETURN_IF_ERROR(place(sides.outputs, op_.def().outputs, op_.outputArgs(), op_.outputDescs(), &outputs_));
     dropBroadcastAxes();
     std::vector<SbpSignature> found;
     for (const std::string &factor : order_) splitFactor(factor, &found);
@@ -104,7 +126,7 @@ private:
         out->push_back(Factors(static_cast<size_t>(rank)));
         continue;
       }
-      OPC_ASSIGN_OR_RETURN(Factors factors, expandTerm(op_, terms[arg], rank));
+      OPC_ASSIGN_OR_RETURN(Factors factors, expandTerm(op_.def(), terms[arg], rank));
       for (size_t a = 0; a < factors.size(); ++a) {
         const std::string &f = factors[a];
         if (f.empty()) continue;
@@ -161,12 +183,15 @@ private:
 
   void linearGroup(const user_op::LinearGroup &group, std::vector<SbpSignature> *found) const {
     SbpSignature s;
+    bool isThere = false; // else all its inputs are optional ones that this op does without
     for (const auto &[arg, index] : op_.inputArgs()) {
       int32_t position = 0;
       while (op_.def().inputs[static_cast<size_t>(position)].name != arg) ++position;
       const bool in = std::find(group.inputs.begin(), group.inputs.end(), position) != group.inputs.end();
+      isThere |= in;
       s.set(arg, index, in ? SbpParallel::partialSum() : SbpParallel::broadcast());
     }
+    if (!isThere) return;
     for (const auto &[arg, index] : op_.outputArgs()) s.set(arg, index, SbpParallel::partialSum());
     found->push_back(std::move(s));
   }
@@ -178,9 +203,60 @@ private:
   std::map<std::string, int64_t> size_;
 };
 
+/// What a text says of more arguments than there are, or of factors that nobody has.
+Status checkTerms(const OpDef &def, const user_op::ShardingRule &rule, const RuleSides &sides) {
+  const std::string text = "the sharding rule '" + rule.einsum + "' ";
+  const auto fits = [&](const std::vector<std::string> &terms, const std::vector<user_op::ArgDef> &args,
+                        const char *what) {
+    if (terms.size() <= args.size() || (args.empty() && namesIn(terms).empty() && terms.size() == 1))
+      return Status::ok();
+    return ruleError(def, text + "has the term '" + terms[args.size()] + "' too many: the op has " +
+                              counted(args.size(), what));
+  };
+  OPC_RETURN_IF_ERROR(fits(sides.inputs, def.inputs, "input"));
+  OPC_RETURN_IF_ERROR(fits(sides.outputs, def.outputs, "output"));
+  const std::vector<std::string> in = namesIn(sides.inputs), out = namesIn(sides.outputs);
+  const auto isReduced = [&](const std::string &name) {
+    return std::any_of(rule.reductions.begin(), rule.reductions.end(), [&](const auto &r) { return r.factor == name; });
+  };
+  // A factor that outputs alone have is for kernels that know which part is theirs, as one_hot's. Where an input has
+  // one that goes nowhere, one of the two is misspelt.
+  const auto lost =
+      std::find_if(in.begin(), in.end(), [&](const auto &name) { return !contains(out, name) && !isReduced(name); });
+  if (lost == in.end()) return Status::ok();
+  for (const std::string &name : out)
+    if (!contains(in, name))
+      return ruleError(def, text + "has '" + name + "' in an output and in no input, and '" + *lost +
+                                "' in an input, in no output and not reduced")
+          .withHelp("give both one name; where the input's axis cannot be cut, write . for '" + *lost +
+                    "', and the kernel asks for its part of '" + name + "' (ShardBegin); docs/sbp.md");
+  return Status::ok();
+}
+
 bool hasAddition(DataType type) { return type != kBool && isTensorDataType(type); }
 
 } // namespace
+
+Status checkShardingRule(const OpDef &def, const user_op::ShardingRule &rule) {
+  if (rule.empty()) return Status::ok();
+  const std::string text = "the sharding rule '" + rule.einsum + "' ";
+  OPC_ASSIGN_OR_RETURN(const RuleSides sides, sidesOf(def, rule));
+  OPC_RETURN_IF_ERROR(checkTerms(def, rule, sides));
+  std::vector<std::string> known = namesIn(sides.inputs);
+  for (std::string &name : namesIn(sides.outputs)) known.push_back(std::move(name));
+  for (const user_op::FactorReduction &r : rule.reductions)
+    if (!contains(known, r.factor))
+      return ruleError(def, text + "reduces '" + r.factor + "', which is in no term of it");
+  const auto inputs = static_cast<int32_t>(def.inputs.size());
+  for (const user_op::LinearGroup &group : rule.linear) {
+    if (group.inputs.empty()) return ruleError(def, text + "has a Linear without inputs");
+    for (const int32_t i : group.inputs)
+      if (i < 0 || i >= inputs)
+        return ruleError(def, text + "is Linear in input " + std::to_string(i) + ": the op has " +
+                                  counted(inputs, "input") + ", numbered from 0");
+  }
+  return Status::ok();
+}
 
 std::string signatureText(const OpInstance &op, const SbpSignature &signature) {
   auto list = [&](const user_op::ArgList &args) {
@@ -201,8 +277,7 @@ namespace {
 /// output that is forgotten would count as whole on every device, with the values of one part.
 Status checkListed(const OpInstance &op, const SbpSignature &s) {
   const auto wrong = [&](const std::string &message) {
-    return Status(StatusCode::kInvalidGraph, "OPC0301",
-                  "op type '" + op.def().name + "': its SBP function lists " + signatureText(op, s) + ", " + message)
+    return ruleError(op.def(), "its SBP function lists " + signatureText(op, s) + ", " + message)
         .withHelp("a signature names each output that there is: .Split(ctx->outputs(), 0), .Broadcast(...) or "
                   ".PartialSum(...); docs/sbp.md");
   };
@@ -262,13 +337,13 @@ Result<std::vector<SbpSignature>> signaturesOf(const OpInstance &op, int64_t par
   user_op::ShardingRule rule = op.def().sharding;
   if (op.def().getSbp) {
     const Maybe<void> done = op.def().getSbp(&context);
-    if (!done.IsOk()) return ruleError(op, "its SBP function failed: " + done.status().message());
+    if (!done.IsOk()) return ruleError(op.def(), "its SBP function failed: " + done.status().message());
     listed = std::move(context.found);
     for (const SbpSignature &signature : listed) OPC_RETURN_IF_ERROR(checkListed(op, signature));
     rule = {};
   } else if (op.def().shardingOf) {
     Maybe<user_op::ShardingRule> found = op.def().shardingOf(context);
-    if (!found.IsOk()) return ruleError(op, "its sharding rule failed: " + found.status().message());
+    if (!found.IsOk()) return ruleError(op.def(), "its sharding rule failed: " + found.status().message());
     rule = found.value();
   }
   if (!rule.empty()) {

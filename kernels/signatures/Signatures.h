@@ -22,6 +22,10 @@ namespace opc {
 /// larger is broadcast and does not have the factor.
 Result<std::vector<SbpSignature>> signaturesOf(const OpInstance &op, int64_t parts);
 
+/// What is wrong with a rule for whatever shapes: OPC0301 for a term too many, a factor that is reduced and in no term,
+/// a Linear of an input that the op does not have, and a factor of an output in place of one that an input loses.
+Status checkShardingRule(const user_op::OpDef &def, const user_op::ShardingRule &rule);
+
 /// "(S(0), B) -> (S(0))", in the order of the op's arguments.
 std::string signatureText(const OpInstance &op, const SbpSignature &signature);
 

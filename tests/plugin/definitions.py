@@ -23,6 +23,8 @@ class Copy final : public OpKernel {
   void Compute(KernelComputeContext *) const override {}
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
 };
+#define RULE(name) REGISTER_USER_OP(name).Input("x").Output("y").SetTensorDescInferFn(likeX).Kernel<Copy>()
+#define CASE Cases({Case("rows").In("x", {4, 6})})
 OPC_SCALAR(Product, a, b) { return a * b; }
 #if TWICE == 1
 REGISTER_USER_OP("twice").Input("x").Input("x").Output("y").SetTensorDescInferFn(likeX);
@@ -81,6 +83,17 @@ REGISTER_USER_OP("d_attribute").Input("x").Output("y").SetTensorDescInferFn(like
 REGISTER_USER_OP("d_kernel").Input("x").Output("y").SetTensorDescInferFn(likeX)
     .Kernel<Copy>(KernelOptions().When(HobDataType("x", 0) == kInt8)).Cases({Case("floats").In("x", kFloat, {4}, 0, 1)});
 REGISTER_USER_OP("d_optional").Input("x").OptionalInput("z").Output("y").Elementwise<Product>();
+RULE("r_linear").CASE.Sharding("m n -> m n", Linear({5}));
+RULE("r_linear_none").CASE.Sharding("m n -> m n", Linear({}));
+RULE("r_lost").CASE.Sharding("m n -> m k");
+RULE("r_many").CASE.Sharding("m n, q -> m n");
+RULE("r_many_outputs").CASE.Sharding("m n -> m n, m");
+RULE("r_sum").CASE.Sharding("m n -> m n", Sum("q"));
+RULE("r_function").CASE.Sharding([](const SbpContext &) -> Maybe<ShardingRule> { return ShardingRule("m n -> m n", Sum("q")); });
+RULE("r_without_case").Sharding("m n -> m n", Sum("q"));
+RULE("r_shard").CASE.Sharding("m . -> m k", Linear({0}));
+REGISTER_USER_OP("r_optional").Input("x").OptionalInput("z").Output("y").SetTensorDescInferFn(likeX).Kernel<Copy>().CASE
+    .Sharding("m n, k -> m n", Sum("k"), Linear({1}));
 REGISTER_USER_OP("d_in_place").Input("x").Output("y").SetTensorDescInferFn(likeX).Kernel<Copy>(KernelOptions().Inplace("y", "inn"))
     .Cases({Case("rows").In("x", {4})});
 #endif
@@ -116,7 +129,7 @@ class Definitions(unittest.TestCase):
     def test_what_the_cases_show(self):
         done = self.opc("plugin", "check", "--json", self.libraries[0])
         self.assertEqual(done.returncode, 1, done.stderr)
-        wrong = {op["name"]: op["wrong"] for op in json.loads(done.stdout)["plugins"][0]["ops"]}
+        wrong = {op["name"]: op["wrong"] for op in json.loads(done.stdout)["plugins"][0]["ops"] if op["name"].startswith("d_")}
         self.assertEqual(wrong.pop("d_right"), [])
         for name, says in (("d_rank", "(OPC0301)"), ("d_argument", "'z'"), ("d_attribute", "'no_such'"), ("d_kernel", "no cpu kernel"), ("d_in_place", "names 'inn'")):
             with self.subTest(name):
@@ -126,7 +139,37 @@ class Definitions(unittest.TestCase):
         self.assertEqual(wrong, {"d_optional": []})
         said = self.opc("plugin", "check", self.libraries[0])
         self.assertEqual(said.returncode, 1, said.stderr)
-        self.assertEqual(said.stdout.count("    wrong       case "), 5, said.stdout)
+        self.assertEqual(said.stdout.count("    wrong       case "), 12, said.stdout)
+
+    def test_sharding_rules(self):
+        done = self.opc("plugin", "check", "--json", self.libraries[0])
+        wrong = {op["name"]: op["wrong"] for op in json.loads(done.stdout)["plugins"][0]["ops"]}
+        for name, says in (("r_linear", "'m n -> m n' is Linear in input 5: the op has 1 input, numbered from 0"), ("r_linear_none", "has a Linear without inputs"),
+                           ("r_lost", "'m n -> m k' has 'k' in an output and in no input, and 'n' in an input, in no output and not reduced"),
+                           ("r_many", "'m n, q -> m n' has the term 'q' too many: the op has 1 input"), ("r_many_outputs", "the term 'm' too many: the op has 1 output"),
+                           ("r_sum", "'m n -> m n' reduces 'q', which is in no term of it"), ("r_function", "reduces 'q'"), ("r_without_case", "reduces 'q'")):
+            with self.subTest(name):
+                (text,) = wrong[name]
+                self.assertEqual(text.startswith("case rows: "), name != "r_without_case", text)
+                for word in (f"op type '{name}': the sharding rule ", says, self.libraries[0] + ", ", "ops.cpp:", "(OPC0301)"):
+                    self.assertIn(word, text)
+        # Kernels that know their part, and optional inputs that are not there.
+        self.assertEqual((wrong["r_shard"], wrong["r_optional"]), ([], []))
+
+    def test_a_graph_is_told_where(self):
+        done = self.show("r_lost")
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+        for word in ("error[OPC0301]: ", "op type 'r_lost': ", "g.pbtxt:2:1"):
+            self.assertIn(word, done.stderr)
+
+    def show(self, op):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "g.pbtxt")
+            with open(path, "w", encoding="utf-8") as f:
+                f.write('op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 4 dim: 6 } data_type: kFloat } } }\n'
+                        f'op {{ name: "p" user_conf {{ op_type_name: "{op}" input {{ key: "x" value {{ s: "x/out" }} }} }} }}\n'
+                        'op { name: "result" output_conf { in: "p/y_0" out: "out" } }\n')
+            return self.opc("show", path, "--what", "sbp", "--mesh", "2", "--plugin", self.libraries[0])
 
     def test_what_the_kernels_show(self):
         """opc verify: cases that do not run, what kernels write beside their tensors, and results in place that are others."""

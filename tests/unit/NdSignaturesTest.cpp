@@ -223,3 +223,27 @@ TEST_CASE("dropout drops the same elements, however it is split", "[sbp]") {
                         "([S(2), S(0)]) -> ([S(2), S(0)], [S(2), S(0)])", "(P, P) -> (P, B)"})
     CHECK(has(sound, s));
 }
+
+TEST_CASE("an optional input that is not there makes no partial sum", "[sbp]") {
+  user_op::OpDef def;
+  def.name = "biased";
+  def.inputs = {{"x"}, {"bias", true}};
+  def.outputs = {{"y"}};
+  def.sharding = user_op::ShardingRule("m n, n -> m n", user_op::Linear({1}));
+  for (const bool withBias : {false, true}) {
+    user_op::OpConf conf{"op", "biased", {{"x", {"x/out"}}}, {{"y", {"op/y_0"}}}, {}};
+    if (withBias) conf.inputs.push_back({"bias", {"b/out"}});
+    OpInstance op(def, conf);
+    op.inputDescs()[0] = op.outputDescs()[0] = user_op::TensorDesc(Shape{4, 6}, kFloat);
+    if (withBias) op.inputDescs()[1] = user_op::TensorDesc(Shape{6}, kFloat);
+    auto signatures = signaturesOf(op, 2);
+    REQUIRE(signatures);
+    std::vector<std::string> list;
+    for (const SbpSignature &s : *signatures) list.push_back(signatureText(op, s));
+    if (withBias)
+      CHECK(list == std::vector<std::string>{"(S(0), B) -> (S(0))", "(S(1), S(0)) -> (S(1))", "(B, P) -> (P)",
+                                             "(B, B) -> (B)"});
+    else
+      CHECK(list == std::vector<std::string>{"(S(0)) -> (S(0))", "(S(1)) -> (S(1))", "(B) -> (B)"});
+  }
+}

@@ -71,12 +71,12 @@ Maybe<void> inferGrad(InferContext *ctx, int dims, Pooling kind) {
 
 /// Batch and channels can be split, spatial dimensions cannot. Gradients are linear in dy, means in x; where the
 /// largest element is depends on all of x.
-ShardingFn sharding(size_t inputs, const std::vector<LinearGroup> &linear) {
+ShardingFn sharding(size_t inputs, size_t outputs, const std::vector<LinearGroup> &linear) {
   return [=](const SbpContext &ctx) -> Maybe<ShardingRule> {
     AxisFactors image(static_cast<size_t>(ctx.In("x").shape().NumAxes()), ".");
     image[0] = "n";
     image[static_cast<size_t>(JUST(channelAxis(ctx, "x")))] = "c";
-    ShardingRule rule = shardingRule(std::vector<AxisFactors>(inputs, image), {image, image});
+    ShardingRule rule = shardingRule(std::vector<AxisFactors>(inputs, image), std::vector<AxisFactors>(outputs, image));
     rule.linear = linear;
     return rule;
   };
@@ -90,16 +90,16 @@ std::function<void(OpRegistry &)> poolDefinition(int dims, Pooling kind) {
     if (kind == Pooling::kMax) op.OptionalOutput("indice");
     op.With(poolArgs(kind))
         .SetTensorDescInferFn([=](InferContext *ctx) { return inferPool(ctx, dims, kind); })
-        .Sharding(kind == Pooling::kMax ? sharding(1, {}) : sharding(1, {Linear({0})}));
+        .Sharding(kind == Pooling::kMax ? sharding(1, 2, {}) : sharding(1, 1, {Linear({0})}));
   };
 }
 
 std::function<void(OpRegistry &)> poolGradDefinition(int dims, Pooling kind, const std::string &doc) {
   return [=](OpRegistry &op) {
     if (kind == Pooling::kMax)
-      op.Input("x").OptionalInput("y").OptionalInput("indice").Input("dy").Sharding(sharding(4, {Linear({3})}));
+      op.Input("x").OptionalInput("y").OptionalInput("indice").Input("dy").Sharding(sharding(4, 1, {Linear({3})}));
     else
-      op.Input("dy").Input("x").Sharding(sharding(2, {Linear({0})}));
+      op.Input("dy").Input("x").Sharding(sharding(2, 1, {Linear({0})}));
     op.Output("dx")
         .With(poolArgs(kind))
         .SetTensorDescInferFn([=](InferContext *ctx) { return inferGrad(ctx, dims, kind); })

@@ -39,6 +39,9 @@ Status ask(const Registry &registry, const OpInstance &op, bool needsKernel) {
 
 std::vector<std::string> problemsOfCases(const Registry &registry, const OpDef &op) {
   std::vector<std::string> problems;
+  if (op.cases.empty())
+    if (const Status rule = checkShardingRule(op, op.sharding); !rule)
+      problems.push_back(rule.message() + " (" + rule.id() + ")");
   const bool needsKernel = !op.isView && hasCpuKernel(registry, op);
   for (const Case &sample : op.cases) {
     Status first;
