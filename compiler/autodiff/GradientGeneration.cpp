@@ -9,7 +9,9 @@
 #include "GradientFlow.h"
 #include "GraphBuilder.h"
 #include "Locations.h"
+#include "NearestNames.h"
 #include "PluginOverrides.h"
+#include "TextParts.h"
 
 #include "opc/Gradient.h"
 
@@ -213,8 +215,9 @@ public:
     }
     if (!strict) return success();
     if (!foreign_.empty())
-      return complain(rule + " asks for the gradient of input '" + *foreign_.begin() + "', which the op does not have",
-                      "the names are those of the op's definition");
+      return complain(
+          rule + " asks for the gradient of input '" + *foreign_.begin() + "', which the op does not have",
+          didYouMeanAmong(*foreign_.begin(), namesOf(op_.def()->inputs), "the op has no inputs", "the op has "));
     op_.forEachInput([&, flat = 0u](StringRef arg, int32_t i, Value) mutable {
       if (bound.count(flat++) || !needsGradient(arg.str(), i)) return;
       emitFinding(op_.getLoc(), "OPC0510",

@@ -59,9 +59,13 @@ Status completeArgs(const OpDef &def, const std::vector<ArgDef> &defs, bool isIn
     }
     const int32_t count = found ? static_cast<int32_t>(found->tensors.size()) : 0;
     if (count == 0) {
-      if (isInput && !arg.optional)
-        return invalid("OPC0202", def.name + ": input '" + arg.name + "' is missing",
-                       "add input { key: \"" + arg.name + "\" value { s: \"OP/out_0\" } }");
+      if (isInput && !arg.optional) {
+        const std::string missing = def.name + ": input '" + arg.name + "' is missing";
+        for (const ArgBinding &b : given) // it may stand there under another name
+          if (!b.name.empty() && !def.findInput(b.name) && b.name != "UserSourceOpTickInput")
+            return invalid("OPC0202", missing + ", and there is no input '" + b.name + "'", suggestion(b.name, defs));
+        return invalid("OPC0202", missing, "add input { key: \"" + arg.name + "\" value { s: \"OP/out_0\" } }");
+      }
       if (!isInput && !arg.optional) {
         ArgBinding made{arg.name, {}};
         for (int32_t i = 0; i < arg.count; ++i)

@@ -195,6 +195,15 @@ class WrongRules(unittest.TestCase):
     def test_a_binding_to_an_input_that_there_is_not(self):
         self.refused("g_misspelt", "OPC0504", "ops.cpp", "asks for the gradient of input 'inn', which the op does not have")
 
+    def test_short_rules(self):
+        self.refused("g_short_bind", "OPC0504", "ops.cpp", "input 'inn', which the op does not have", "did you mean 'in'?")
+        self.refused("g_short_needs", "OPC0504", "ops.cpp", "input 'inn', which the op does not have")
+        self.refused("g_short_output", "OPC0504", "ops.cpp", "its op relu has no output 'out'; its outputs: y")
+        self.refused("g_short_index", "OPC0504", "ops.cpp", "its op relu has no output 'y' with index 1; its outputs: y")
+        self.refused("g_short_input", "OPC0504", "ops.cpp", "relu: input 'x' is missing, and there is no input 'zz'", "did you mean 'x'?")
+        done = opc("grad", graph("g_short_optional"), "--loss", "result", "--wrt", "x", "-o", os.path.join(scratch.name, "optional.pbtxt"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout + done.stderr)
+
     def test_exception(self):
         self.refused("g_throws", "OPC0504", "the rule gave up")
 

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opc/GradientRule.h"
 
+#include <algorithm>
+
 namespace opc::user_op {
 
 GradientOp::GradientOp(GradientRule *rule, std::string name, const std::string &type)
@@ -38,11 +40,24 @@ std::string GradientOp::out(const std::string &arg, int32_t index) {
     built_ = rule_->ctx_->GetOp(name_);
     added_ = true;
   }
-  return built_.output(arg, index);
+  const std::vector<ArgBinding> &outputs = built_.conf().outputs;
+  const auto found = std::find_if(outputs.begin(), outputs.end(), [&](const ArgBinding &b) { return b.name == arg; });
+  if (found == outputs.end() || index < 0 || index >= static_cast<int32_t>(found->tensors.size())) {
+    std::string has;
+    for (const ArgBinding &b : outputs) {
+      has += (has.empty() ? "" : ", ") + b.name;
+      if (b.tensors.size() > 1) has += " (" + std::to_string(b.tensors.size()) + " tensors)";
+    }
+    throw ContractError("its op " + built_.op_type_name() + " has no output '" + arg + "'" +
+                        (index == 0 ? "" : " with index " + std::to_string(index)) +
+                        (has.empty() ? ", and no other either" : "; its outputs: " + has));
+  }
+  return found->tensors[static_cast<size_t>(index)];
 }
 
 bool GradientRule::needs(const std::string &arg, int32_t index) const {
-  return index < op().input_size(arg) && op().NeedGenGradTensor4OpInput(arg, index);
+  // The host is asked of absent ones, too: it tells those that are optional from those that there are not.
+  return op().NeedGenGradTensor4OpInput(arg, index) && index < op().input_size(arg);
 }
 
 const AttrValue &GradientRule::attrValue(const std::string &name) const {

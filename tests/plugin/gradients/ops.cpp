@@ -1,6 +1,7 @@
 // Operators with gradient rules as their authors write them: right ones in both styles, and wrong ones.
 // SPDX-License-Identifier: Apache-2.0
 #include "oneflow/core/framework/framework.h"
+#include "opc/GradientRule.h"
 
 #include <cmath>
 #include <stdexcept>
@@ -141,6 +142,22 @@ BAD_RULE("g_wrong_shape", const auto name = ctx->FwOp().op_name() + "_x";
          ctx->FwOp().InputGradBind(user_op::OpArg("in", 0), [&]() -> const std::string & {
            return ctx->GetOp(name).output("output_tensor", 0);
          }));
+
+#define SHORT_RULE(name, ...)                                                                                          \
+  REGISTER_USER_OP_GRAD(name).SetBackwardOpConfGenFn(                                                                  \
+      opc::user_op::gradientRule([](opc::user_op::GradientRule &g) { __VA_ARGS__; }))
+THRICE_SQUARE("g_short_bind");
+SHORT_RULE("g_short_bind", g.bind("inn", g.dy("out")));
+THRICE_SQUARE("g_short_needs");
+SHORT_RULE("g_short_needs", if (!g.needs("inn")) g.bind("in", g.dy("out")));
+THRICE_SQUARE("g_short_output");
+SHORT_RULE("g_short_output", g.bind("in", g.add("relu", "x").in("x", g.dy("out")).out()));
+THRICE_SQUARE("g_short_index");
+SHORT_RULE("g_short_index", g.bind("in", g.add("relu", "x").in("x", g.dy("out")).out("y", 1)));
+THRICE_SQUARE("g_short_input");
+SHORT_RULE("g_short_input", g.bind("in", g.add("relu", "x").in("zz", g.dy("out")).out("y")));
+REGISTER_USER_OP("g_short_optional").Input("in").OptionalInput("mask").Output("out").SetTensorDescInferFn(sameAsInput);
+SHORT_RULE("g_short_optional", if (!g.needs("mask")) g.bind("in", g.dy("out")); g.bind("mask", g.dy("out")));
 
 // Signatures that do not hold: softmax along the last axis cannot be cut along it; scaling by 2 and adding 1 is not
 // linear.

@@ -47,7 +47,8 @@ class GradientRule {
 public:
   explicit GradientRule(BackwardOpConfContext *ctx) : ctx_(ctx) {}
   const UserOpWrapper &op() const { return ctx_->FwOp(); }
-  /// True when the input lies on a path to something that wants a gradient.
+  /// True when the input lies on a path to something that wants a gradient. One that is in no definition is an error
+  /// when the rule has returned.
   bool needs(const std::string &arg, int32_t index = 0) const;
   /// True when a consumer contributed a gradient to the output. Without one, dy() makes zeros.
   bool hasDy(const std::string &arg, int32_t index = 0) const { return op().HasGradTensor4OpOutput(arg, index); }
