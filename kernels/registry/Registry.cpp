@@ -177,6 +177,49 @@ Status Registry::add(user_op::PendingRegistrations pending, const std::string &l
   return frozen_ ? tooLate(library) : impl_->add(Batch(std::move(pending)), library, info);
 }
 
+/// Graphs that leave the attribute out would all fail.
+static Status checkDefaults(const OpDef &op) {
+  static constexpr const char *kinds[] = {"",
+                                          "int32_t",
+                                          "int64_t",
+                                          "bool",
+                                          "float",
+                                          "double",
+                                          "std::string",
+                                          "Shape",
+                                          "DataType",
+                                          "std::vector<int32_t>",
+                                          "std::vector<int64_t>",
+                                          "std::vector<float>",
+                                          "std::vector<DataType>",
+                                          "std::vector<Shape>",
+                                          "std::vector<std::string>"};
+  for (const user_op::AttrDef &attr : op.attrs) {
+    const auto type = static_cast<size_t>(attr.type);
+    if (attr.defaultValue.empty() || attr.defaultValue.type() == attr.type || type == 0 || type >= std::size(kinds))
+      continue;
+    return rejected("OPC0205",
+                    "op '" + op.name + "': attribute '" + attr.name + "' is declared " + attrTypeName(attr.type) +
+                        ", and its default " + attr.defaultValue.toString() + " is " +
+                        attrTypeName(attr.defaultValue.type()) + " (" + whereRegistered(op.origin) + ")",
+                    std::string("write .Attr<") + kinds[type] + ">(\"" + attr.name + "\", " +
+                        attr.defaultValue.toString() + "), which converts it");
+  }
+  return Status::ok();
+}
+
+/// ArgAlias leaves a nameless attribute with both names where it finds nothing to name.
+static Status checkAliases(const OpDef &op) {
+  for (const user_op::AttrDef &attr : op.attrs)
+    if (attr.name.empty() && attr.type == kAtInvalid && attr.aliases.size() == 2)
+      return rejected("OPC0202",
+                      "op '" + op.name + "': ArgAlias(\"" + attr.aliases[0] + "\", \"" + attr.aliases[1] +
+                          "\") names no input, output or attribute that is declared before it (" +
+                          whereRegistered(op.origin) + ")",
+                      "the second name is the one that the definition has");
+  return Status::ok();
+}
+
 /// A graph could never say which of the two it means.
 static Status checkArguments(const OpDef &op) {
   const auto once = [&](const char *what, const auto &list) {
@@ -206,7 +249,11 @@ Status Registry::Impl::admit(const Batch &batch, const std::string &library, boo
     if (!op->inferTensorDesc)
       return rejected("OPC0904", "op '" + op->name + "' has no shape rule (" + whereRegistered(op->origin) + ")",
                       "call SetTensorDescInferFn");
-    if (isPlugin) OPC_RETURN_IF_ERROR(checkArguments(*op));
+    OPC_RETURN_IF_ERROR(checkAliases(*op));
+    if (isPlugin) {
+      OPC_RETURN_IF_ERROR(checkArguments(*op));
+      OPC_RETURN_IF_ERROR(checkDefaults(*op));
+    }
     std::vector<std::string> names = {op->name};
     names.insert(names.end(), op->aliases.begin(), op->aliases.end());
     for (const std::string &name : names) {
