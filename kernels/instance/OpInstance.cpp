@@ -280,7 +280,12 @@ Result<const KernelDef *> OpInstance::selectKernel(const Registry &registry, Dev
     if (found && (k->priority < found->priority || (isBuiltIn(*k) && isBuiltIn(*found)))) continue;
     bool matches = false;
     Status evaluated = user_op::detail::guarded([&] { return matches = k->condition->eval(ctx), Status(); });
-    if (!evaluated.isOk()) return std::move(evaluated).withContext("matching a kernel of " + def_->name);
+    if (!evaluated.isOk())
+      return Status(StatusCode::kUnsupported, "OPC0411",
+                    "the condition of a kernel for \"" + def_->name + "\" failed: " + evaluated.message() + " (" +
+                        whereRegistered(k->origin) + ")")
+          .withHelp("correct what KernelOptions().When or SetIsMatchedHob asks for; the names are those of the op's "
+                    "definition");
     if (!matches) continue;
     if (!found) {
       found = k;

@@ -255,6 +255,11 @@ IN_PLACE("p_misspelt", return add("out", 0, "inn", 0, true););
 IN_PLACE("p_misspelt_output", return add("outt", 0, "in", 0, true););
 IN_PLACE("p_throws", throw std::runtime_error("gave up"););
 
+REGISTER_USER_OP("k_condition").Input("in").Output("out").SetTensorDescInferFn(sameAsInput);
+REGISTER_USER_KERNEL("k_condition")
+    .SetCreateFn<ThriceSquare<float>>()
+    .SetIsMatchedHob(user_op::HobAttr<bool>("no_such") == true);
+
 /// Two kernels of one priority, and one above both.
 REGISTER_USER_OP("k_two").Input("in").Output("out").SetTensorDescInferFn(sameAsInput);
 REGISTER_USER_KERNEL("k_two").SetCreateFn<ThriceSquare<float>>().SetIsMatchedHob(user_op::HobTrue());
