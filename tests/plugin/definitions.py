@@ -35,6 +35,10 @@ REGISTER_USER_OP("twice").Input("x").Output("y").Attr<float>("a", 1).Attr<int64_
 #elif TWICE == 4
 REGISTER_USER_OP("twice").Input("x").Input("z").Output("y").ArgAlias("z", "x").SetTensorDescInferFn(likeX);
 #elif TWICE == 5
+REGISTER_USER_OP("twice").Input("x").Output("y").Attr("a", kAtDouble, 1).SetTensorDescInferFn(likeX);
+#elif TWICE == 6
+REGISTER_USER_OP("twice").Input("x").Output("y").ArgAlias("z", "xx").SetTensorDescInferFn(likeX);
+#elif TWICE == 7
 /// Writes `extra` elements from place `at` on, beside what it should.
 template <int at, int extra> class Beside final : public OpKernel {
   void Compute(KernelComputeContext *ctx) const override {
@@ -94,6 +98,9 @@ RULE("r_without_case").Sharding("m n -> m n", Sum("q"));
 RULE("r_shard").CASE.Sharding("m . -> m k", Linear({0}));
 REGISTER_USER_OP("r_optional").Input("x").OptionalInput("z").Output("y").SetTensorDescInferFn(likeX).Kernel<Copy>().CASE
     .Sharding("m n, k -> m n", Sum("k"), Linear({1}));
+REGISTER_USER_OP("d_early").Input("x").Output("y").Elementwise<Product>().Attr<float>("a", 1);
+REGISTER_USER_OP("d_few").Input("x").Output("y").RequiredAttr<std::string>("s").Elementwise<Product>();
+REGISTER_USER_KERNEL("d_rigth").SetCreateFn<Copy>().SetIsMatchedHob(HobDeviceType() == DeviceType::kCPU);
 REGISTER_USER_OP("d_in_place").Input("x").Output("y").SetTensorDescInferFn(likeX).Kernel<Copy>(KernelOptions().Inplace("y", "inn"))
     .Cases({Case("rows").In("x", {4})});
 #endif
@@ -106,8 +113,8 @@ class Definitions(unittest.TestCase):
     def setUpClass(cls):
         scratch = tempfile.TemporaryDirectory()
         cls.addClassCleanup(scratch.cleanup)
-        flags = [shlex.split(subprocess.run([OPC, "sdk", f], capture_output=True, text=True, check=True).stdout) for f in ("--cflags", "--ldflags")]
-        cls.libraries = [os.path.join(scratch.name, f"lib{i}.so") for i in range(6)]
+        cls.flags = flags = [shlex.split(subprocess.run([OPC, "sdk", f], capture_output=True, text=True, check=True).stdout) for f in ("--cflags", "--ldflags")]
+        cls.libraries = [os.path.join(scratch.name, f"lib{i}.so") for i in range(8)]
         source = os.path.join(scratch.name, "ops.cpp")
         with open(source, "w", encoding="utf-8") as f:
             f.write(SOURCE)
@@ -126,20 +133,44 @@ class Definitions(unittest.TestCase):
                     self.assertIn(f"error[OPC0903]: op 'twice' has {says} ({library}, ", done.stderr)
                     self.assertIn("ops.cpp:", done.stderr)
 
+    def test_defaults_and_aliases(self):
+        for library, says, help_text in ((self.libraries[5], "OPC0205]: op 'twice': attribute 'a' is declared kAtDouble, and its default 1 is kAtInt32", '.Attr<double>("a", 1)'),
+                                         (self.libraries[6], "OPC0202]: op 'twice': ArgAlias(\"z\", \"xx\") names no input, output or attribute", "help: ")):
+            done = self.opc("ops", "--plugin", library)
+            self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
+            for word in (says, help_text, library + ", ", "ops.cpp:"):
+                self.assertIn(word, done.stderr)
+
+    def test_a_kernel_of_no_op(self):
+        done = self.opc("plugin", "check", self.libraries[0])
+        self.assertRegex(done.stdout, r"  kernel for 'd_rigth', which no library defines \(.*lib0\.so, .*ops\.cpp:\d+\); the nearest op is d_right")
+        # What it says is wrong, not beside the wrong cases alone.
+        with tempfile.TemporaryDirectory() as folder:
+            source = os.path.join(folder, "k.cpp")
+            with open(source, "w", encoding="utf-8") as f:
+                f.write('#include "opc/Op.h"\nREGISTER_USER_OP_GRAD("reluu").SetBackwardOpConfGenFn([](opc::user_op::BackwardOpConfContext *) {});\n')
+            library = os.path.join(folder, "libk.so")
+            subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-w", "-fPIC", "-shared", *self.flags[0], source, "-o", library, *self.flags[1]], check=True)
+            done = self.opc("plugin", "check", library)
+            self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+            self.assertIn(f"  gradient for 'reluu', which no library defines ({library}, {source}:2); the nearest op is relu", done.stdout)
+
     def test_what_the_cases_show(self):
         done = self.opc("plugin", "check", "--json", self.libraries[0])
         self.assertEqual(done.returncode, 1, done.stderr)
         wrong = {op["name"]: op["wrong"] for op in json.loads(done.stdout)["plugins"][0]["ops"] if op["name"].startswith("d_")}
         self.assertEqual(wrong.pop("d_right"), [])
-        for name, says in (("d_rank", "(OPC0301)"), ("d_argument", "'z'"), ("d_attribute", "'no_such'"), ("d_kernel", "no cpu kernel"), ("d_in_place", "names 'inn'")):
+        for name, says in (("d_rank", "(OPC0301)"), ("d_argument", "'z'"), ("d_attribute", "'no_such'"), ("d_kernel", "no cpu kernel"), ("d_in_place", "names 'inn'"),
+                           ("d_optional", "'z' may be absent or several tensors"), ("d_early", "'d_early' has 2 parameters, but the op declares 1 inputs, 0 numeric attributes"),
+                           ("d_few", "'d_few' has 2 parameters, but")):
             with self.subTest(name):
                 (text,) = wrong.pop(name)
                 self.assertTrue(text.startswith("case "), text)
                 self.assertIn(says, text)
-        self.assertEqual(wrong, {"d_optional": []})
+        self.assertEqual(wrong, {})
         said = self.opc("plugin", "check", self.libraries[0])
         self.assertEqual(said.returncode, 1, said.stderr)
-        self.assertEqual(said.stdout.count("    wrong       case "), 12, said.stdout)
+        self.assertEqual(said.stdout.count("    wrong       case "), 15, said.stdout)
 
     def test_sharding_rules(self):
         done = self.opc("plugin", "check", "--json", self.libraries[0])
@@ -173,7 +204,7 @@ class Definitions(unittest.TestCase):
 
     def test_what_the_kernels_show(self):
         """opc verify: cases that do not run, what kernels write beside their tensors, and results in place that are others."""
-        done = self.opc("verify", "v_*", "--plugin", self.libraries[5], "--json")
+        done = self.opc("verify", "v_*", "--plugin", self.libraries[7], "--json")
         self.assertEqual(done.returncode, 1, done.stderr)
         document = json.loads(done.stdout)
         self.assertFalse(document["passed"])
@@ -190,10 +221,10 @@ class Definitions(unittest.TestCase):
                 self.assertEqual(got[:3], (fault, "case rows", kind))
                 self.assertIn(says, got[3])
         self.assertEqual(found, {})
-        done = self.opc("verify", "v_throws", "--plugin", self.libraries[5])
+        done = self.opc("verify", "v_throws", "--plugin", self.libraries[7])
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("v_throws  FAILS: case rows\n", done.stdout)
-        done = self.opc("verify", "v_right", "--plugin", self.libraries[5])
+        done = self.opc("verify", "v_right", "--plugin", self.libraries[7])
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("1 op ran in guarded memory and in place in 1 sample; 0 faults", done.stderr)
 

@@ -385,6 +385,29 @@ std::vector<RowKernel> chosenRows(const std::vector<RowKernel> &all) {
   return chosen;
 }
 
+/// A static registrar has nobody to report to: the op says it when it is used, by the sample that it gets here at
+/// least.
+void refuse(OpDef &def, const std::string &text) {
+  def.inferTensorDesc = [text](InferContext *) -> Maybe<void> { return Error::RuntimeError() << text; };
+  if (!def.cases.empty()) return;
+  Case sample("of its definition");
+  for (const ArgDef &a : def.inputs)
+    for (int32_t i = 0; i < a.count; ++i) sample.In(a.name, Shape({1}), 0, 1, i);
+  for (const AttrDef &a : def.attrs) {
+    if (!a.defaultValue.empty()) continue;
+    switch (a.type) {
+    case kAtInt32: sample.Attr(a.name, int32_t{1}); break;
+    case kAtInt64: sample.Attr(a.name, int64_t{1}); break;
+    case kAtBool: sample.Attr(a.name, true); break;
+    case kAtFloat: sample.Attr(a.name, 1.f); break;
+    case kAtDouble: sample.Attr(a.name, 1.0); break;
+    case kAtString: sample.Attr(a.name, std::string()); break;
+    default: break;
+    }
+  }
+  def.cases.push_back(std::move(sample));
+}
+
 bool isNumeric(AttrType t) { return t == kAtInt32 || t == kAtInt64 || t == kAtBool || t == kAtFloat || t == kAtDouble; }
 
 } // namespace
@@ -441,21 +464,14 @@ void add(OpDef &def, Spec spec) {
     if (!attrs.empty()) spec.program->attributes = readAttributes(attrs);
   }
   for (const ArgDef &a : def.inputs)
-    if (a.optional || a.count != 1 || a.atLeast) {
-      const std::string text = "the scalar function of op '" + def.name + "' takes one element of each input, and '" +
-                               a.name + "' may be absent or several tensors: declare it with Input(\"" + a.name + "\")";
-      def.inferTensorDesc = [text](InferContext *) -> Maybe<void> { return Error::RuntimeError() << text; };
-      return;
-    }
-  if (op->inputs.empty() || def.outputs.size() != 1 || names.size() != static_cast<size_t>(spec.arity)) {
-    // A static registrar has nobody to report to: the op says it when it is used.
-    const std::string text = "the scalar function of op '" + def.name + "' has " + std::to_string(spec.arity) +
-                             " parameters, but the op declares " + std::to_string(op->inputs.size()) + " inputs, " +
-                             std::to_string(attrs.size()) + " numeric attributes and " +
-                             std::to_string(def.outputs.size()) + " outputs; call Elementwise after the declarations";
-    def.inferTensorDesc = [text](InferContext *) -> Maybe<void> { return Error::RuntimeError() << text; };
-    return;
-  }
+    if (a.optional || a.count != 1 || a.atLeast)
+      return refuse(def, "the scalar function of op '" + def.name + "' takes one element of each input, and '" +
+                             a.name + "' may be absent or several tensors: declare it with Input(\"" + a.name + "\")");
+  if (op->inputs.empty() || def.outputs.size() != 1 || names.size() != static_cast<size_t>(spec.arity))
+    return refuse(def, "the scalar function of op '" + def.name + "' has " + std::to_string(spec.arity) +
+                           " parameters, but the op declares " + std::to_string(op->inputs.size()) + " inputs, " +
+                           std::to_string(attrs.size()) + " numeric attributes and " +
+                           std::to_string(def.outputs.size()) + " outputs; call Elementwise after the declarations");
   spec.program->setParameterNames(names);
   def.scalar = spec.program;
 

@@ -87,8 +87,8 @@ public:
     s.maxArguments = 1000;
     s.details =
         "Missing parts do not change the exit code: an op without a gradient is a fine op. Wrong ones do: exit code 1 "
-        "where a sample case makes no op, no kernel takes it, a sharding rule does not fit it, or a function of a "
-        "kernel fails for it. A library that cannot be loaded gives 4, with the reason. With --device gpu or sim the "
+        "where a sample case makes no op, no kernel takes it, a sharding rule does not fit it, a function of a kernel "
+        "fails for it, or a kernel or gradient is for an op that no library defines (--plugin names others). A library that cannot be loaded gives 4, with the reason. With --device gpu or sim the "
         "kernels of its ops run there, as opc verify does it: exit code 1 when one fails.";
     return s;
   }
@@ -150,6 +150,19 @@ private:
     return passed;
   }
 
+  /// "kernel for 'NAME', which no library defines (LIBRARY, FILE:LINE)", with the place of each.
+  static std::string orphanText(const Registry &registry, const std::string &name) {
+    std::string what;
+    std::set<std::string> places;
+    for (const user_op::KernelDef *kernel : registry.kernels(name)) places.insert(whereRegistered(kernel->origin));
+    if (!places.empty()) what = "kernel";
+    if (const user_op::GradDef *grad = registry.findGrad(name)) {
+      what += what.empty() ? "gradient" : " and gradient";
+      places.insert(whereRegistered(grad->origin));
+    }
+    return what + " for '" + name + "', which no library defines (" + joined(places, "; ") + ")";
+  }
+
   /// Whether nothing in the library's definitions is wrong.
   static bool report(Invocation &invocation, const Registry &registry, const PluginInfo &info, Json &plugins) {
     std::string text = info.path + ": SDK API " + std::to_string(info.apiVersion) + ", " +
@@ -196,8 +209,8 @@ private:
     for (const std::string &name : foreign) text += "  adds to op " + name + " of another library\n";
     for (const std::string &name : orphans) {
       const std::vector<std::string> near = registry.nearest(name, 1);
-      text += "  kernel or gradient for '" + name + "', which no library defines" +
-              (near.empty() ? "" : "; the nearest op is " + near[0]) + "\n";
+      text += "  " + orphanText(registry, name) + (near.empty() ? "" : "; the nearest op is " + near[0]) + "\n";
+      isRight = false;
     }
     if (!invocation.flags().json) {
       invocation.terminal().out(text);
