@@ -13,6 +13,9 @@ from check_cases import GRAPH, KEPT_OUT, OPC, SOURCE, Checks
 EXAMPLES = os.path.join(SOURCE, "docs", "examples", "ci")
 
 
+PYTHON_OPS = os.path.join(SOURCE, "tests", "compat", "manifest-1") # a graph with operators in Python, and their manifest
+
+
 def example(name):
     with open(os.path.join(EXAMPLES, name), encoding="utf-8") as f:
         return f.read()
@@ -50,12 +53,41 @@ class Examples(Checks):
 
     def test_the_hook(self):
         text = example("pre-commit-config.yaml")
-        entry, files = (re.search(rf"^ *{key}: (.*)$", text, re.M)[1] for key in ("entry", "files"))
-        staged = [f for f in ("graphs/g.pbtxt", "graphs/g.opc.lock") if re.search(files, f)]
-        self.assertEqual(staged, ["graphs/g.pbtxt"])
-        self.assertEqual(self.run_step(f"{entry} {staged[0]}").returncode, 0)
-        self.write("graphs/g.pbtxt", GRAPH.replace('"relu"', '"tanh"'))
-        self.assertEqual(self.run_step(f"{entry} {staged[0]}").returncode, 1)
+        entry, files, named = (re.search(rf"^ *{key}: (.*)$", text, re.M)[1] for key in ("entry", "files", "pass_filenames"))
+        self.assertEqual(named, "false")
+        for name in ("g.pbtxt", "g.prototxt", "sub/g.onnx", "g.pb", "g.opc.lock", "g.opc.inputs.npz", "demo.ops.pbtxt"):
+            self.assertRegex("graphs/" + name, files)
+        for name in ("graphs/notes.txt", "graphs/g.opc.outputs.npz.txt", "docs/g.pbtxt", "README.md"):
+            self.assertNotRegex(name, files)
+        for name in ("graph.pbtxt", "graph.ops.pbtxt"):
+            shutil.copy(os.path.join(PYTHON_OPS, name), self.path("graphs/" + name))
+        self.check("graphs/graph.ops.pbtxt", "--no-run", code=3) # by its name it is no graph
+        self.check("graphs/graph.pbtxt", "--no-run", "--update")
+        self.assertEqual(self.run_step(entry).returncode, 0)
+        lock = self.read("graphs/g.opc.lock")
+        for name, old in (("graphs/g.pbtxt", GRAPH), ("graphs/g.opc.lock", lock)):
+            new = old.replace('"relu"', '"tanh"')
+            self.assertNotEqual(new, old)
+            self.write(name, new)
+            self.assertEqual(self.run_step(entry).returncode, 1, name)
+            self.write(name, old)
+        self.assertEqual(self.run_step(entry).returncode, 0)
+
+    def test_operators_of_ones_own(self):
+        """What the page and the workflow say about plugins and Python operators: options that opc has, and a variable."""
+        for text in (example("opc-check.yml"), example("pre-commit-config.yaml")):
+            for word in ("--plugin PATH", "--op-path DIR", "OPC_PLUGINS"):
+                self.assertIn(word, text)
+        self.assertIn("GITHUB_PATH", example("opc-check.yml"))
+        for words, env in ((["--plugin", "none.so"], {}), ([], {"OPC_PLUGINS": "./none.so"}), (["--op-path", "none"], {})):
+            done = self.check("graphs", *words, code=None, env=env)
+            self.assertIn(done.returncode, (2, 4), done.stderr)
+            self.assertIn("none", done.stderr)
+        for name in ("graph.pbtxt", "graph.ops.pbtxt"):
+            shutil.copy(os.path.join(PYTHON_OPS, name), self.path("graphs/" + name))
+        failed, = [f for f in self.findings("graphs/graph.pbtxt", code=4) if f["rule"] == "RUN_FAILED"]
+        for word in ("--op-path DIR", "--no-run"): # the two ways out
+            self.assertIn(word, failed["help"])
 
 
 if __name__ == "__main__":
