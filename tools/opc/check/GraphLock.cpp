@@ -179,7 +179,7 @@ private:
     f.rule = "RUN_FAILED";
     f.graph = name_;
     f.message = status.id() + ": " + status.message() + (status.context().empty() ? "" : " (" + status.context() + ")");
-    f.help = status.help().empty() ? "--no-run checks everything but values" : status.help();
+    f.help = (status.help().empty() ? "" : status.help() + "; ") + "--no-run checks everything but values";
     made_.findings.push_back(std::move(f));
     made_.exitCode = exitCodeOf(status.code());
     // The file of inputs may be none, or may not fit: the command line and the graph are well.
