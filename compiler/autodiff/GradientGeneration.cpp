@@ -10,6 +10,7 @@
 #include "GraphBuilder.h"
 #include "Locations.h"
 #include "NearestNames.h"
+#include "PluginCode.h"
 #include "PluginOverrides.h"
 #include "TextParts.h"
 
@@ -279,6 +280,7 @@ LogicalResult Generator::applyRule(ir::UserOp op, const OpDef &def, const user_o
   const std::string rule =
       "the gradient rule of " + def.name + " (" + grad.origin.file + ":" + std::to_string(grad.origin.line) + ")";
   Status s;
+  const PluginRule here(def.name, grad.origin, "the gradient rule");
   if (grad.generate) {
     user_op::BackwardOpConfContext ctx(forwardConf(op), &host);
     s = grad.generate(&ctx);

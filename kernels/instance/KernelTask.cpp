@@ -4,7 +4,10 @@
 #include "DeviceErrors.h"
 #include "HostContexts.h"
 #include "MutableInputs.h"
+#include "OpeningPlugin.h"
+#include "PluginCode.h"
 
+#include <atomic>
 #include <dlfcn.h>
 
 namespace opc {
@@ -60,6 +63,8 @@ struct KernelTask::Impl {
 };
 
 namespace {
+constexpr const char *kPreparation = "the preparation of the kernel";
+
 Status named(Status s, const OpInstance &op) {
   if (s.isOk()) return s;
   s = orDeviceError(std::move(s));
@@ -87,12 +92,33 @@ Status checkShapes(const user_op::ArgList &args, const std::vector<TensorDesc> &
 
 thread_local const KernelTask *KernelTask::running_ = nullptr;
 thread_local bool KernelTask::followed_ = false;
+thread_local bool KernelTask::isNoted_ = false;
 
 bool KernelTask::mayLeaveTo(const KernelTask &next) const {
   return bound_ && next.bound_ && run_ == next.run_ && run_ != user_op::detail::kernelRun;
 }
 
 KernelTask::~KernelTask() = default;
+
+void KernelTask::noteNames() {
+  isNoted_ = number_ != 0;
+  if (runningNames().task == number_) return;
+  if (!number_) {
+    runningNames().task = 0;
+    return;
+  }
+  const std::string &name = impl_->op.conf().name, &type = impl_->op.def().name;
+  const std::string &library = impl_->kernelDef->origin.library;
+  runningNames().copy(number_, name, type, library);
+  if (library != "built-in") lastPluginNames().copy(number_, name, type, library);
+}
+
+std::pair<const char *, const char *> KernelTask::runningOp() noexcept {
+  if (!running_) return {nullptr, nullptr};
+  if (const KernelNames &names = runningNames(); names.task) return {names.op, names.type};
+  return {running_->op().conf().name.c_str(), running_->op().def().name.c_str()};
+}
+
 const OpInstance &KernelTask::op() const { return impl_->op; }
 const OpKernel *KernelTask::kernel() const { return impl_->kernel.get(); }
 
@@ -104,6 +130,8 @@ Result<std::unique_ptr<KernelTask>> KernelTask::create(OpInstance op, const Kern
     return Status(StatusCode::kUnsupported, "OPC0411", op.def().name + ": the kernel has no create function")
         .withHelp("call SetCreateFn when registering it");
   std::unique_ptr<KernelTask> task(new KernelTask);
+  static std::atomic<uint64_t> tasks = 0;
+  if (hasOpenedPlugin()) task->number_ = ++tasks;
   task->impl_ = std::make_unique<Impl>(std::move(op), kernel, ctx->device_type());
   Impl &impl = *task->impl_;
   impl.context.setDeviceCtx(ctx);
@@ -126,6 +154,7 @@ Result<std::unique_ptr<KernelTask>> KernelTask::create(OpInstance op, const Kern
                                     workspace, ctx->device_type(), true);
     impl.context.hasWorkspace = true;
   }
+  const PluginRule here(impl.op.def().name, kernel.origin, kPreparation);
   HostCreateContext createContext(impl.op, ctx->device_type());
   if (Status s = kernel.create(&createContext, &impl.kernel); !s.isOk()) return named(std::move(s), impl.op);
   impl.skip = allEmpty && !impl.kernel->AlwaysComputeWhenAllOutputsEmpty();
@@ -163,6 +192,7 @@ Status KernelTask::rebind(const std::vector<void *> &data, void *workspace, Devi
   if (impl.skip) return Status::ok();
   impl.context.setDeviceCtx(ctx);
   bound_.reset();
+  const PluginRule here(impl.op.def().name, impl.kernelDef->origin, kPreparation);
   return named(impl.kernelDef->bind(*impl.kernel, &impl.context, &bound_), impl.op);
 }
 

@@ -5,6 +5,7 @@
 #include "OpInstance.h"
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace opc {
@@ -20,12 +21,16 @@ public:
   /// Does the work. The hot path: no allocation, no look-up when the kernel is bound.
   Status run(DeviceCtx *ctx) {
     running_ = this;
+    if (number_ || isNoted_) noteNames();
     Status s = bound_ ? run_(*bound_, ctx) : runUnbound(ctx);
     running_ = nullptr;
     return s;
   }
   /// The task whose kernel this thread is in; nullptr outside of kernels.
   static const KernelTask *running() { return running_; }
+  /// Its op's name and type, null outside of kernels, for a handler of signals. Where plugins are loaded they are
+  /// copies: a kernel that writes past its tensors may have written over the task.
+  static std::pair<const char *, const char *> runningOp() noexcept;
 
   /// Whether both kernels are run by a function that is not the SDK's and is one for both: what one has taken for its
   /// work (a lock, an interpreter) it may leave to the next, when it is told that there is one.
@@ -52,12 +57,15 @@ public:
 private:
   static thread_local const KernelTask *running_;
   static thread_local bool followed_;
+  static thread_local bool isNoted_; // whether runningNames() are anybody's
   KernelTask() = default;
   Status runUnbound(DeviceCtx *ctx);
+  void noteNames();
   struct Impl;
   std::unique_ptr<Impl> impl_;
   std::unique_ptr<user_op::BoundKernel> bound_;
   Status (*run_)(user_op::BoundKernel &, DeviceCtx *) = nullptr;
+  uint64_t number_ = 0; // where plugins are loaded: a task's own
 };
 
 } // namespace opc

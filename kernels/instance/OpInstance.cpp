@@ -3,6 +3,7 @@
 #include "OpInstance.h"
 #include "HostContexts.h"
 #include "NearestNames.h"
+#include "PluginCode.h"
 #include "TextParts.h"
 
 #include <algorithm>
@@ -250,6 +251,7 @@ Status OpInstance::infer() {
               .withHelp(s.help());
     return s;
   };
+  const PluginRule here(def_->name, def_->origin);
   if (def_->checkAttr) {
     Maybe<void> ok = def_->checkAttr(user_op::UserOpDefWrapper(*def_), wrapper_);
     if (!ok.IsOk()) return named(ok.status(), "OPC0205");
@@ -279,6 +281,7 @@ Result<const KernelDef *> OpInstance::selectKernel(const Registry &registry, Dev
   for (const KernelDef *k : candidates) { // the highest priority first
     if (found && (k->priority < found->priority || (isBuiltIn(*k) && isBuiltIn(*found)))) continue;
     bool matches = false;
+    const PluginRule here(def_->name, k->origin, "the condition of a kernel");
     Status evaluated = user_op::detail::guarded([&] { return matches = k->condition->eval(ctx), Status(); });
     if (!evaluated.isOk())
       return Status(StatusCode::kUnsupported, "OPC0411",
@@ -326,6 +329,7 @@ Result<uint64_t> OpInstance::tmpSize(const KernelDef &kernel) const {
   std::vector<TensorDesc> inputs = inputDescs_, outputs = outputDescs_;
   HostInferContext ctx(*this, &inputs, &outputs);
   uint64_t size = 0;
+  const PluginRule here(def_->name, kernel.origin, "the function for temporary memory");
   if (Status s = user_op::detail::guarded([&] { return size = kernel.inferTmpSize(&ctx), Status(); }); !s)
     return Status(StatusCode::kInvalidGraph, "OPC0412",
                   def_->name + ": the kernel's function for temporary memory failed: " + s.message())
@@ -355,6 +359,7 @@ Result<std::vector<std::pair<int, int>>> OpInstance::inplaceProposal(const Kerne
     if (!def_->findInput(in)) unknown = "names '" + in + "', which is no input of the op";
     return Maybe<void>::Ok();
   };
+  const PluginRule here(def_->name, kernel.origin, "the proposal of results in place");
   const Status ok = user_op::detail::guarded([&] { return kernel.proposeInplace(ctx, add).status(); });
   if (!ok) return wrong("failed: " + ok.message());
   if (!unknown.empty()) return wrong(unknown);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Signatures.h"
 #include "HostContexts.h"
+#include "PluginCode.h"
 #include "TextParts.h"
 
 #include <algorithm>
@@ -335,6 +336,7 @@ Result<std::vector<SbpSignature>> signaturesOf(const OpInstance &op, int64_t par
   std::vector<SbpSignature> listed;
   ListContext context(op, parts);
   user_op::ShardingRule rule = op.def().sharding;
+  const PluginRule here(op.def().name, op.def().origin);
   if (op.def().getSbp) {
     const Maybe<void> done = op.def().getSbp(&context);
     if (!done.IsOk()) return ruleError(op.def(), "its SBP function failed: " + done.status().message());

@@ -516,8 +516,8 @@ Result<Session> Session::Impl::load(plan::Plan *plan, const OutsideValues &outsi
 }
 
 RunningOp runningOp() noexcept {
-  const KernelTask *task = KernelTask::running();
-  return task ? RunningOp{task->op().conf().name.c_str(), task->op().def().name.c_str()} : RunningOp();
+  const auto [name, type] = KernelTask::runningOp();
+  return {name, type};
 }
 
 std::string runningKernel() {
