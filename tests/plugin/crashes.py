@@ -18,9 +18,12 @@ PLUGIN = r'''
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
+#include <link.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "oneflow/core/framework/framework.h"
@@ -44,6 +47,18 @@ static void die(const std::string &how) {
   if (how == "overflow") zero = deeper(nullptr);
   if (how == "terminate") []() noexcept { throw std::runtime_error("nobody catches it"); }();
   if (how == "thread") std::thread([] { throw std::runtime_error("nobody\033catches it"); }).join();
+  if (how == "threads") {
+    std::vector<std::thread> several;
+    for (int i = 0; i < 8; ++i) several.emplace_back([i] {
+      if (i % 2) throw std::runtime_error("nobody catches it");
+      std::abort();
+    });
+    for (std::thread &t : several) t.join();
+  }
+  if (how == "linker") { // what lies behind the tensors may be what the dynamic linker finds functions by
+    std::memset(_r_debug.r_map, 3, sizeof(link_map) + 512);
+    zero = *(volatile int *)8;
+  }
   if (how == "throw") throw std::runtime_error("no plugin today");
   if (how == "throw-int") throw 3;
   if (how == "exit") std::exit(0);
@@ -62,7 +77,10 @@ static struct Constructed {
 template <class T> class Kernel : public user_op::OpKernel {
   void Compute(user_op::KernelComputeContext *ctx) const override {
     mayDie("kernel", ctx->Attr<std::string>("where"), ctx->Attr<std::string>("how"));
-    ctx->Tensor4ArgNameAndIndex("y", 0)->mut_dptr<T>()[0] = 0;
+    T *y = ctx->Tensor4ArgNameAndIndex("y", 0)->mut_dptr<T>();
+    y[0] = 0;
+    const std::string how = ctx->Attr<std::string>("how");
+    for (int i = 0, n = how == "past" ? 3000 : how == "far past" ? 100000 : 0; i < n; ++i) const_cast<volatile T *>(y)[12 + i] = 3;
   }
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
 };
@@ -70,10 +88,12 @@ REGISTER_USER_OP("crashes")
     .Input("x").Output("y").Attr<std::string>("where", "").Attr<std::string>("how", "")
     .SetTensorDescInferFn([](user_op::InferContext *ctx) -> Maybe<void> {
       mayDie("shape", ctx->Attr<std::string>("where"), ctx->Attr<std::string>("how"));
+      if (const char *how = std::getenv("OPC_TEST_SHAPE")) die(how);
       *ctx->MutOutputTensorDesc("y", 0) = ctx->InputTensorDesc("x", 0);
       return Maybe<void>::Ok();
     })
     .SetDataTypeInferFn([](user_op::InferContext *) -> Maybe<void> { return Maybe<void>::Ok(); })
+    .Cases({user_op::Case("small").In("x", {4, 3})})
     .SetGetSbpFn([](user_op::SbpContext *ctx) -> Maybe<void> {
       mayDie("sbp", ctx->Attr<std::string>("where"), ctx->Attr<std::string>("how"));
       return Maybe<void>::Ok();
@@ -136,11 +156,52 @@ class Crashes(unittest.TestCase):
                     done = self.run_opc(where, how, "compile", "-o", "g.plan", *more)
                     self.assertEqual(done.returncode, 70, (done.stdout, done.stderr))
                     self.assertIn(f" in phase {phase}", done.stderr)
-                    self.assertIn("it may be a plugin's", done.stderr)
+                    self.assertIn(f"; it may be a plugin's: a rule of op crashes ({self.plugin})\nhelp: ", done.stderr)
                     failure = self.bundle(done)
                     self.assertEqual((failure["phase"], failure["signal"], failure["code"], failure["exit_code"]),
                                      (phase, signal.Signals(number).name, "OPC0999", 70))
                     self.assertFalse(os.path.exists(os.path.join(self.folder, "g.plan")))
+
+    def test_rules_that_end_the_process(self):
+        """exit(), and an exception that nobody catches: the op and its library are named."""
+        for where, how, code, says in (("shape", "exit", 5, "error[OPC0603]: a rule of op crashes (%s) called exit(0)"),
+                                       ("sbp", "exit", 5, "error[OPC0603]: a rule of op crashes (%s) called exit(0)"),
+                                       ("shape", "terminate", 70, "; it may be a plugin's: a rule of op crashes (%s): nobody catches it")):
+            with self.subTest(where=where, how=how):
+                done = self.run_opc(where, how, "compile", "-o", "g.plan", "--mesh", "2")
+                self.assertEqual(done.returncode, code, (done.stdout, done.stderr))
+                self.assertIn(says % self.plugin, done.stderr)
+
+    def test_plugin_check(self):
+        """A rule that crashes on the op's own case is named there, too."""
+        for how, code, says in (("SIGSEGV", 70, "error[OPC0999]: internal error: opc touched memory that is not there; it may be a plugin's: "),
+                                ("exit", 5, "error[OPC0603]: ")):
+            with self.subTest(how):
+                done = subprocess.run([OPC, "--config", "none", "plugin", "check", self.plugin], capture_output=True, text=True, timeout=60,
+                                      cwd=self.folder, env={**os.environ, "OPC_TEST_SHAPE": how})
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertIn(says + f"a rule of op crashes ({self.plugin})", done.stderr)
+
+    def test_writing_past_a_tensor(self):
+        """Whatever a kernel has written over, on the heap or of the dynamic linker's: the text comes, and names the op."""
+        for how in ("past", "far past", "linker"):
+            for command in (["run", "--fill", "ones"], ["check", "--update", "--update-in-ci"]):
+                with self.subTest(how=how, command=command):
+                    done = self.run_opc("kernel", how, *command)
+                    if how == "past" and done.returncode == 0:
+                        continue # nothing lay there that was used
+                    said = done.stdout + done.stderr
+                    self.assertIn(done.returncode, (5, 70) if command[0] == "check" else (70, -signal.SIGSEGV, -signal.SIGABRT), said)
+                    self.assertRegex(said, r"OPC0605\]?: the kernel of op culprit \(crashes\)|; it may be a plugin's: the kernel of op crashes \(.*\), which ran before")
+
+    def test_several_threads_at_once(self):
+        """One text, whole, and not those of eight threads in each other."""
+        for _ in range(5):
+            done = self.run_opc("kernel", "threads", "run", "--fill", "ones")
+            self.assertEqual((done.stdout + done.stderr).count("error["), 1, done.stderr)
+            self.assertRegex(done.stderr, r"^error\[OPC0605\]: a thread that a plugin's kernel has started let an exception escape: nobody catches it\n|"
+                                          r"^error\[OPC0999\]: internal error: opc called abort\(\); it may be a plugin's\n")
+            self.bundle(done)
 
     def test_kernels(self):
         """The op is named, and opc ends as a program ends that the signal was for."""

@@ -4,10 +4,10 @@
 #include "CheckProcesses.h"
 
 #include "CheckedBytes.h"
+#include "CrashText.h"
 #include "ExitCodes.h"
 #include "GuardedCheck.h"
 #include "PrintableText.h"
-#include "Program.h"
 #include "TwiceCheck.h"
 
 #include <cerrno>

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Program.h"
 
+#include "CrashText.h"
 #include "ExitCodes.h"
 #include "FileBytes.h"
 #include "OpeningPlugin.h"
+#include "PluginCode.h"
 #include "PrintableText.h"
 #include "Session.h"
 #include "StandardFiles.h"
@@ -47,19 +49,7 @@ namespace {
 CrashReport crashReport = nullptr;
 StrayReport strayReport = nullptr;
 
-int crashTexts = STDERR_FILENO;
-
-void say(const char *text) { (void)!write(crashTexts, text, std::strlen(text)); }
-
-/// One by one: what a terminal would obey is not for it.
-void sayName(const char *name) {
-  for (; *name; ++name) {
-    const char c = static_cast<unsigned char>(*name) < 0x20 || *name == 0x7f ? '?' : *name;
-    (void)!write(crashTexts, &c, 1);
-  }
-}
-
-const char *whyAborted = " called abort()";
+thread_local const char *whyAborted = " called abort()";
 
 const char *whatSignalSays(int signal) {
   return signal == SIGABRT                       ? whyAborted
@@ -70,9 +60,26 @@ const char *whatSignalSays(int signal) {
 
 bool isForeignCode() { return opc::openingPlugin() || runningOp().name; }
 
+/// A thread that has crashed has crashed again, over what it wrote on: the text so far is shown, and the process ends
+/// as it would have.
+[[noreturn]] void endAsFirst(int signal, bool isInternal) {
+  flushCrashText();
+  if (isInternal || !signal) _exit(kExitInternal);
+  std::signal(signal, SIG_DFL);
+  sigset_t all;
+  sigemptyset(&all);
+  (void)pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  (void)std::raise(signal);
+  _exit(128 + signal);
+}
+
 /// A kernel that crashes takes opc with it, as it should for a debugger; but it is named. Everything else that crashes
 /// is an internal error.
 void nameCrash(int signal) {
+  static int first = 0;
+  static bool isInternal = false;
+  if (!beginCrash()) endAsFirst(first, isInternal);
+  first = signal;
   const RunningOp op = runningOp();
   if (op.name) {
     say("error[OPC0605]: the kernel of op ");
@@ -83,6 +90,7 @@ void nameCrash(int signal) {
     say(whatSignalSays(signal));
     say("\nhelp: a debugger shows where: gdb --args opc run ...; OPC_PRESET=asan builds opc with AddressSanitizer\n"
         "more: opc explain OPC0605\n");
+    flushCrashText();
     if (crashReport) crashReport(signal, true);
   } else if (const char *plugin = opc::openingPlugin()) {
     say("error[OPC0902]: cannot load plugin ");
@@ -91,11 +99,14 @@ void nameCrash(int signal) {
     say(whatSignalSays(signal));
     say("\nhelp: static constructors of a plugin register operators, and do nothing that can fail\n"
         "more: opc explain OPC0902\n");
+    flushCrashText();
     _exit(kExitUnsupported);
   } else if (crashReport) {
+    isInternal = true;
     say("error[OPC0999]: internal error: opc");
     say(whatSignalSays(signal));
     crashReport(signal, false);
+    flushCrashText();
     _exit(kExitInternal);
   }
   std::signal(signal, SIG_DFL);
@@ -107,17 +118,19 @@ void nameCrash(int signal) {
 void endOnLostPage(int signal, siginfo_t *info, void *) {
   const char *path = opc::mappedFileAt(info->si_addr);
   if (!path) return nameCrash(signal);
+  (void)beginCrash();
   say("error[OPC0702]: ");
   sayName(path);
   say(": the file became shorter while it was read\nhelp: leave files alone that a run reads, or replace them by "
       "renaming\nmore: opc explain OPC0702\n");
+  flushCrashText();
   _exit(kExitExecution);
 }
 
 void catchLostPages() {
   struct sigaction action{};
   action.sa_sigaction = endOnLostPage;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  action.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK | SA_NODEFER);
   (void)sigaction(SIGBUS, &action, nullptr);
 }
 
@@ -149,11 +162,13 @@ void catchCrashes() {
     whyAborted = " let an exception escape, or called std::terminate()";
     std::abort();
   }
+  (void)beginCrash();
   if (opc::hasOpenedPlugin() && ::gettid() != ::getpid()) {
     say("error[OPC0605]: a thread that a plugin's kernel has started let an exception escape: ");
     sayName(what.c_str());
     say("\nhelp: nobody can catch it there; the thread's function catches what it throws and hands it to the kernel\n"
         "more: opc explain OPC0605\n");
+    flushCrashText();
     if (crashReport) crashReport(SIGABRT, true);
     std::signal(SIGABRT, SIG_DFL);
     std::abort();
@@ -162,6 +177,7 @@ void catchCrashes() {
   say("error[OPC0999]: internal error: ");
   sayName(what.c_str());
   say("\nhelp: this is a bug in opc; please report it with the command and its files\n");
+  flushCrashText();
   _exit(kExitInternal);
 }
 
@@ -177,22 +193,23 @@ bool atWork = false;
 /// An operator that calls exit() ends neither opc's run nor its promise to say what went wrong.
 void noteForeignExit(int status, void *) {
   if (!atWork) return;
-  const std::string op = runningKernel();
+  const std::string op = runningKernel(), rule = opc::runningRule();
   const char *opening = opc::openingPlugin();
-  const std::string who =
-      opening ? "plugin " + opc::printableName(opening) + ", as it was loaded," : "code of a plugin";
+  const std::string who = opening        ? "plugin " + opc::printableName(opening) + ", as it was loaded,"
+                          : rule.empty() ? "code of a plugin"
+                                         : opc::printableName(rule);
   const std::string text = "error[OPC0603]: " + (op.empty() ? who : "the kernel of " + op) + " called exit(" +
                            std::to_string(status) + ")\n" +
                            "help: operators report errors with CHECK, an exception or a Maybe\n";
-  (void)!write(crashTexts, text.data(), text.size());
+  if (!beginCrash()) _exit(kExitExecution);
+  say(text.c_str());
+  flushCrashText();
   _exit(kExitExecution);
 }
 
 } // namespace
 
 void onCrash(CrashReport report) { crashReport = report; }
-void sayCrashesIn(int file) noexcept { crashTexts = file; }
-int crashFile() noexcept { return crashTexts; }
 
 void onStrayException(StrayReport report) { strayReport = report; }
 

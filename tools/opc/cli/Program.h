@@ -10,13 +10,10 @@
 namespace opc::cli {
 
 /// What is told of a crash, in the handler of its signal: the code of opc or of a plugin crashed, or (`isKernel`) the
-/// kernel of an op. What was written to standard error before is a line without its end when it was no kernel.
+/// kernel of an op. What was said before (CrashText.h) is a line without its end when it was no kernel.
 using CrashReport = void (*)(int signal, bool isKernel);
 /// With a report, a crash outside of kernels ends the program with kExitInternal.
 void onCrash(CrashReport report);
-/// From now on the texts of this process's crashes go to a file, and not to standard error: another process shows them.
-void sayCrashesIn(int file) noexcept;
-int crashFile() noexcept;
 /// Instead of the plain text: what std::terminate() says and does where no plugin and no kernel is to blame. It ends
 /// the process.
 using StrayReport = void (*)(const std::string &what);

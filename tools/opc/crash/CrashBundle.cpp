@@ -6,8 +6,10 @@
 #include "CommandLine.h"
 #include "CompilationPoint.h"
 #include "CrashRecord.h"
+#include "CrashText.h"
 #include "ExitCodes.h"
 #include "JsonOutput.h"
+#include "PluginCode.h"
 #include "PrintableText.h"
 #include "Program.h"
 #include "Sha256.h"
@@ -236,7 +238,7 @@ int writeInto(int where, const Crash &crash, const std::string *ir, char (&name)
   if (!error && graph && graph->size && graph->bytes.size() == graph->size)
     error = File(folder, graph->file).add(graph->bytes).error();
   if (!error && ir && !ir->empty()) error = File(folder, kIrFile).add(*ir).error();
-  if (!error && !ir) forkForIr(folder);
+  if (!error && !ir && compilationPoint().phase) forkForIr(folder);
   if (!error) error = settle(where, temporary, folder, name);
   if (error) removeFolder(where, temporary, folder);
   if (folder >= 0) ::close(folder);
@@ -245,8 +247,6 @@ int writeInto(int where, const Crash &crash, const std::string *ir, char (&name)
 
 /// What stands before a bundle's name on the line for people.
 const char *lineBefore() { return notedCommand()->isReplayed ? "opc debug replay " : "crash folder: "; }
-
-void say(const char *text) { (void)!::write(crashFile(), text, std::strlen(text)); }
 
 /// One crash at a time; a handler that is interrupted by a second crash of its own thread must not wait for itself.
 std::atomic<pid_t> writing = 0;
@@ -267,20 +267,26 @@ void reportSignal(int signal, bool isKernel) {
   crash.signal = signal;
   crash.code = isKernel ? "OPC0605" : "OPC0999";
   crash.exitCode = isKernel ? 128 + signal : kExitInternal;
+  bool hasNamed = false;
   if (!isKernel) {
     const CompilationPoint at = compilationPoint();
     if (at.phase) say(" in phase "), say(at.phase);
     if (at.pass) say(", pass "), say(at.pass);
-    if (!notedCommand()->plugins.empty()) say("; it may be a plugin's");
+    hasNamed = sayPluginCode(true);
+    if (!hasNamed && !notedCommand()->plugins.empty()) say("; it may be a plugin's");
     say("\n");
+    flushCrashText(); // what follows takes its time
   }
   const BundlePlace place = writeCrashBundle(crash, nullptr);
   if (!isKernel) {
-    say("help: this is a bug; please report it with ");
+    say(hasNamed
+            ? "help: a debugger shows where: gdb --args opc ...; where it is none of the plugin, please report it with "
+            : "help: this is a bug; please report it with ");
     say(*place.path ? "the folder that the next line names\n" : "the command and its files\n");
   }
   if (place.error) say("note: no crash folder could be made: "), say(strerrordesc_np(place.error)), say("\n");
   if (*place.path) say(lineBefore()), say(place.path), say("\n");
+  flushCrashText();
 }
 
 } // namespace
@@ -366,9 +372,12 @@ CrashStack::~CrashStack() {
 
 /// Of a thread that nobody has guarded.
 [[noreturn]] static void endOnStrayException(const std::string &what) {
-  const std::string message = "internal error" + crashPlace() + ": " + what;
+  const std::string rule = runningRule();
+  const std::string message =
+      "internal error" + crashPlace() + (rule.empty() ? "" : "; it may be a plugin's: " + rule) + ": " + what;
   say(("error[OPC0999]: " + printableName(message) + "\n").c_str());
   if (const std::string replay = bundleOfError("OPC0999", message); !replay.empty()) say((replay + "\n").c_str());
+  flushCrashText();
   ::_exit(kExitInternal);
 }
 
