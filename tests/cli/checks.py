@@ -448,6 +448,13 @@ class Options(Checks):
                      "[check.cost]\nflops = \"2\"", "[check]\nignore = [1]", "[check.ignore]\nx = {}"):
             self.write("opc.toml", "[check]\n" + text.replace("[check]\n", "") + "\n")
             self.check("graphs" if "paths" not in text else "--no-run", code=2)
+        for text, says in (('[check]\nexcept = [\n  "OP_RENAMED",\n  "OP_RENAMD"]', "'OP_RENAMD' (opc.toml:4)"), ('[check]\nuse = ["ALL"]', "of rules (opc.toml:2)"),
+                           ('[check.ignore]\n"x" = ["OP_X"]', "'OP_X' (opc.toml:"), ('[check.cost]\nspeed = "2%"', "names no cost (opc.toml:"),
+                           ('[check.cost]\nflops = "2"', "by how much (opc.toml:")):
+            self.write("opc.toml", text + "\n")
+            self.assertIn(says, self.check("graphs", code=2).stderr)
+        os.remove(self.path("opc.toml"))
+        self.assertIn("no rule is called 'OP_X'\n", self.check("graphs", "--except", "OP_X", code=2).stderr)
 
     def test_globs_of_settings(self):
         """Locks are no graphs, and one that a glob's graph has left is seen."""
@@ -500,8 +507,10 @@ class Options(Checks):
         self.check(".", "--update")
         before = self.read("a.opc.lock")
         self.write("a.pbtxt", GRAPH.replace("0.5", "0.75"))
-        self.check(".", "--update", code=2)
+        self.assertIn("of 2 graphs would accept other values in a.pbtxt\n", self.check(".", "--update", code=2).stderr)
         self.assertEqual(self.read("a.opc.lock"), before)
+        self.write("b.pbtxt", GRAPH.replace("0.5", "0.75"))
+        self.assertIn("in a.pbtxt, b.pbtxt\n", self.check(".", "--update", code=2).stderr)
         self.check(".", "--update", "--all")
         self.check(".")
 

@@ -82,6 +82,20 @@ Status writeValues(const UpdateFlags &flags, CheckedGraph *graph) {
   return Status::ok();
 }
 
+/// Of several graphs: other values are not accepted in passing.
+Status checkValuesStay(const std::vector<CheckedGraph> &checked) {
+  constexpr size_t kNamed = 5;
+  std::vector<std::string> named;
+  size_t changed = 0;
+  for (const CheckedGraph &graph : checked)
+    if (graph.isWhole && changesValues(graph) && ++changed <= kNamed) named.push_back(graph.report.graph);
+  if (!changed) return Status::ok();
+  const std::string more = changed > kNamed ? " and " + std::to_string(changed - kNamed) + " more" : "";
+  return usageError("--update of " + std::to_string(checked.size()) + " graphs would accept other values in " +
+                        joined(named, ", ") + more,
+                    "name the graphs one by one, or --update=numerics, or give --all");
+}
+
 } // namespace
 
 Result<bool> parseUpdate(const std::string &text, std::set<LockSection> *sections) {
@@ -101,11 +115,7 @@ Result<bool> parseUpdate(const std::string &text, std::set<LockSection> *section
 }
 
 Status updateLocks(const UpdateFlags &flags, std::vector<CheckedGraph> *checked) {
-  if (!flags.isNamed && !flags.all && checked->size() > 1)
-    for (const CheckedGraph &graph : *checked)
-      if (graph.isWhole && changesValues(graph))
-        return usageError("--update would accept other values in several graphs, one of them " + graph.report.graph,
-                          "name the graph, or --update=numerics, or give --all");
+  if (!flags.isNamed && !flags.all && checked->size() > 1) OPC_RETURN_IF_ERROR(checkValuesStay(*checked));
   for (CheckedGraph &graph : *checked) {
     if (!graph.isWhole) continue;
     if (!flags.isNamed || flags.sections.count(LockSection::kNumerics)) OPC_RETURN_IF_ERROR(writeValues(flags, &graph));

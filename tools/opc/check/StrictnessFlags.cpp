@@ -14,11 +14,20 @@ namespace {
 
 const std::string kNone = "none"; // in place of what the settings say
 
-Status checkRule(const std::string &name) {
+/// " (opc.toml:4)" where the values of an option are those of the settings; "" where the command line has them.
+std::string placeOf(const Config &config, const std::string &key, const std::vector<std::string> &given, size_t i) {
+  for (const ConfigValue &v : config.values())
+    if (v.key->name == key && !v.isDefault() && v.values == given)
+      return " (" + (v.places.size() == given.size() ? v.places[i] : v.origin) + ")";
+  return "";
+}
+
+Status checkRule(const std::string &name, const std::string &place) {
   if (findRule(name)) return Status::ok();
   std::vector<std::string> names;
   for (const Rule &r : allRules()) names.push_back(r.name);
-  return usageError("no rule is called '" + name + "'", didYouMean(name, names, "opc check --list-rules lists them"));
+  return usageError("no rule is called '" + name + "'" + place,
+                    didYouMean(name, names, "opc check --list-rules lists them"));
 }
 
 } // namespace
@@ -42,41 +51,48 @@ Status StrictnessFlags::apply(const Config &config, CheckSettings *settings) con
     if (v.key->name == std::string("check.ignore") && !v.isDefault() && v.values == ignore_)
       settings->ignoreFolder = v.folder;
   if (!use_.empty()) settings->use = RuleCategory::kInterface;
-  for (const std::string &name : use_) {
+  for (size_t i = 0; i < use_.size(); ++i) {
+    const std::string &name = use_[i];
     const auto category = parseRuleCategory(name);
     if (!category || *category == RuleCategory::kAlways)
-      return usageError("there is no category '" + name + "' of rules", "INTERFACE, SEMANTIC, PARALLEL, COST or EXACT");
+      return usageError("there is no category '" + name + "' of rules" + placeOf(config, "check.use", use_, i),
+                        "INTERFACE, SEMANTIC, PARALLEL, COST or EXACT");
     settings->use = std::max(settings->use, *category);
   }
-  for (const std::string &rule : except_) {
+  for (size_t i = 0; i < except_.size(); ++i) {
+    const std::string &rule = except_[i];
     if (rule == kNone) continue;
-    OPC_RETURN_IF_ERROR(checkRule(rule));
+    OPC_RETURN_IF_ERROR(checkRule(rule, placeOf(config, "check.except", except_, i)));
     settings->except.insert(rule);
   }
-  for (const std::string &text : ignore_) {
+  for (size_t i = 0; i < ignore_.size(); ++i) {
+    const std::string &text = ignore_[i];
     if (text == kNone) continue;
     const size_t colon = text.rfind(':');
     if (colon == std::string::npos || !colon)
       return usageError("--ignore " + text + " has no rule", "--ignore 'experimental/*:OP_ADDED', or :* for all rules");
     const std::string rule = text.substr(colon + 1);
-    if (rule != "*") OPC_RETURN_IF_ERROR(checkRule(rule));
+    if (rule != "*") OPC_RETURN_IF_ERROR(checkRule(rule, placeOf(config, "check.ignore", ignore_, i)));
     settings->ignored.push_back({text.substr(0, colon), rule});
   }
-  return applyGrowth(settings);
+  return applyGrowth(config, settings);
 }
 
-Status StrictnessFlags::applyGrowth(CheckSettings *settings) const {
-  for (const std::string &text : grow_) {
+Status StrictnessFlags::applyGrowth(const Config &config, CheckSettings *settings) const {
+  for (size_t i = 0; i < grow_.size(); ++i) {
+    const std::string &text = grow_[i];
+    const std::string place = placeOf(config, "check.cost", grow_, i);
     const size_t equals = text.find('=');
     const std::string name = text.substr(0, equals);
     const std::vector<std::string> &names = costNames();
     if (std::find(names.begin(), names.end(), name) == names.end())
-      return usageError("'" + text + "' names no cost", didYouMean(name, names, "costs: " + joined(names, ", ")));
+      return usageError("'" + text + "' names no cost" + place,
+                        didYouMean(name, names, "costs: " + joined(names, ", ")));
     const std::string amount = equals == std::string::npos ? "" : text.substr(equals + 1);
     const auto percent =
         amount.empty() || amount.back() != '%' ? std::nullopt : parseReal(amount.substr(0, amount.size() - 1));
     if (!percent || !(*percent >= 0 && *percent <= 1e6))
-      return usageError("'" + text + "' does not say by how much", name + "=2%");
+      return usageError("'" + text + "' does not say by how much" + place, name + "=2%");
     settings->growth[name] = *percent / 100;
   }
   return Status::ok();

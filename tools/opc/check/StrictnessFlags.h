@@ -18,7 +18,7 @@ public:
   Status apply(const Config &config, CheckSettings *settings) const;
 
 private:
-  Status applyGrowth(CheckSettings *settings) const;
+  Status applyGrowth(const Config &config, CheckSettings *settings) const;
   std::vector<std::string> use_, except_, ignore_, grow_;
 };
 

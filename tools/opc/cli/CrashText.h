@@ -15,8 +15,8 @@ void sayCrashesIn(int file) noexcept;
 void say(const char *text) noexcept;
 /// Without what a terminal would obey.
 void sayName(const char *name) noexcept;
-/// "; it may be a plugin's: a rule of op TYPE (LIBRARY)", when such a rule runs in this thread, or with `afterKernel` the
-/// kernel of a plugin that ran there before. False: none is known.
+/// "; it may be a plugin's: a rule of op TYPE (LIBRARY)", when such a rule runs in this thread, or with `afterKernel`
+/// the kernel of a plugin that ran there before. False: none is known.
 bool sayPluginCode(bool afterKernel) noexcept;
 void flushCrashText() noexcept;
 
