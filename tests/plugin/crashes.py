@@ -182,6 +182,16 @@ class Crashes(unittest.TestCase):
                 self.assertEqual(done.returncode, code, done.stderr)
                 self.assertIn(says + f"a rule of op crashes ({self.plugin})", done.stderr)
 
+    def test_rules_in_a_run_of_a_plan(self):
+        """opc-runtime ends by the signal, as other programs do, and says whose rule it was."""
+        plan = os.path.join(self.folder, "g.plan")
+        self.assertEqual(self.run_opc("", "", "compile", "-o", plan).returncode, 0)
+        done = subprocess.run([OPC + "-runtime", plan, "--plugin", self.plugin, "--input", "x=f32[4,3]:1"], capture_output=True, text=True,
+                              timeout=60, cwd=self.folder, env={**os.environ, "OPC_TEST_SHAPE": "SIGSEGV"})
+        self.assertEqual(done.returncode, -signal.SIGSEGV, (done.stdout, done.stderr))
+        self.assertIn(f"error[OPC0999]: internal error: opc touched memory that is not there; it may be a plugin's: a rule of op crashes ({self.plugin})\n",
+                      done.stderr)
+
     def test_writing_past_a_tensor(self):
         """Whatever a kernel has written over, on the heap or of the dynamic linker's: the text comes, and names the op."""
         for how in ("past", "far past", "linker"):

@@ -108,6 +108,12 @@ void nameCrash(int signal) {
     crashReport(signal, false);
     flushCrashText();
     _exit(kExitInternal);
+  } else if (opc::PluginRule::current() || opc::lastPluginNames().task) { // opc-runtime ends as other programs do
+    say("error[OPC0999]: internal error: opc");
+    say(whatSignalSays(signal));
+    (void)sayPluginCode(true);
+    say("\nmore: opc explain OPC0999\n");
+    flushCrashText();
   }
   std::signal(signal, SIG_DFL);
   (void)std::raise(signal); // delivered when this returns
