@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CrashText.h"
 
+#include "ExitCodes.h"
 #include "PluginCode.h"
 
 #include <atomic>
@@ -10,6 +11,8 @@
 namespace opc::cli {
 
 namespace {
+
+constexpr int kLongestWait = 60'000; // ms; the first may compile the graph anew, for 20 s
 
 int crashTexts = STDERR_FILENO;
 std::atomic<pid_t> crashing = 0, crashingProcess = 0;
@@ -39,8 +42,12 @@ bool beginCrash() noexcept {
     return true;
   }
   if (first == self) return false;
-  while (!crashingProcess || crashingProcess == ::getpid()) (void)::usleep(1000);
-  ::_exit(1); // a child of the process that crashes: nobody else here would end it
+  for (int waited = 0; waited < kLongestWait && (!crashingProcess || crashingProcess == ::getpid()); ++waited)
+    (void)::usleep(1000);
+  // A child of the process that crashes, where nobody else would end it; or the first waits for a lock of this
+  // thread's.
+  flushCrashText();
+  ::_exit(kExitInternal);
 }
 
 void sayCrashesIn(int file) noexcept { crashTexts = file; }
