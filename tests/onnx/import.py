@@ -637,7 +637,8 @@ class BadModels(Case):
         self.refused(m.model(m.graph(split, [m.value("x", (2000000,))], [m.value("y")])), "OPC0422", "more than 1,000,000 ops", exit_code=4)
         double = [m.node("Concat", [f"c{k}", f"c{k}"], [f"c{k + 1}"], axis=0) for k in range(33)]
         path = self.file("model.onnx", m.model(m.graph(double, [], [m.value("c33", element=7)], [m.tensor("c0", np.zeros(1, np.int64))])))
-        done = subprocess.run(["sh", "-c", 'ulimit -v 6000000; exec "$@"', "sh", OPC, "show", path], capture_output=True, text=True, timeout=60)
+        limit = "" if os.environ.get("OPC_SANITIZE") else "ulimit -v 6000000; "  # a sanitizer's process has terabytes of addresses
+        done = subprocess.run(["sh", "-c", limit + 'exec "$@"', "sh", OPC, "show", path], capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)  # 64 GiB are a shape; no file of 2 KB makes them a value
         self.assertIn("i64[8589934592]", done.stdout)
 
