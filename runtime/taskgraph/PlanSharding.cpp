@@ -265,10 +265,7 @@ private:
     JobPort port;
     port.name = p.name();
     port.stride = makerStride_[p.tensor()];
-    // An input that is an output, too, is shown whole. Of what is computed it is the last micro-batch, however many
-    // slots later stages need of it.
-    port.isBatched =
-        job_->microBatches > 1 && reg.kind() == plan::Register::INPUT && reg.credits() == job_->microBatches;
+    port.isBatched = job_->microBatches > 1 && kind != "variable" && reg.credits() == job_->microBatches;
     if (p.has_sharding()) {
       OPC_ASSIGN_OR_RETURN(TensorSharding s, readSharding(p.sharding(), type, job_->placements, 0, what));
       port.placement = s.placement;
@@ -298,7 +295,10 @@ private:
       list->push_back(std::move(port));
       return Status::ok();
     }
-    const JobPort &known = (*list)[it->second];
+    JobPort &known = (*list)[it->second];
+    // Where a later stage reads an output, its slots may be as many as micro-batches, and fewer elsewhere: then nobody
+    // has them all, and it is the last one's.
+    if (kind == "output") known.isBatched = port.isBatched = known.isBatched && port.isBatched;
     const bool sameCut = kind == "input" || (known.placement == port.placement && known.states == port.states);
     if (known.desc != port.desc || known.isBatched != port.isBatched || !sameCut)
       return bad("OPC0715", what + " is not the same in all parts");

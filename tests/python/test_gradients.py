@@ -29,6 +29,15 @@ def run(graph):
 
 
 class Gradients(unittest.TestCase):
+    def test_windows_that_lie_in_the_padding(self):
+        """No element is the largest of such a window of a maximum pooling, so that none gets its gradient."""
+        x = np.random.default_rng(6).standard_normal((1, 3, 1, 6)).astype("f")
+        g = opc.Graph()
+        y = g.output("y", opc.ops.max_pool_2d(g.input("x", x.shape), padding=[1, 1], kernel_size=[2, 2], stride=[2, 2], dilation=[2, 2], ceil_mode=True))
+        got = g.grad(["y"], ["x"], dy_inputs=True).compile().run(x=x, **{"y.dy": np.ones(y.shape, "f")})
+        self.assertTrue(np.all(got["y"] == -np.inf), got["y"]) # rows -1 and 1 of one row
+        self.assertFalse(np.any(got["x.grad"]), got["x.grad"])
+
     def test_attention_where_a_finite_mask_hides_a_query(self):
         """The logarithm of its sum has lost how many keys there were; the probabilities have not."""
         made = np.random.default_rng(5)

@@ -87,6 +87,11 @@ template <class T> struct Largest {
   T value;
   int64_t where;
 };
+/// Whether a window lies in the padding, where no element is its largest.
+__device__ inline bool seesNothing(const PoolArguments &a, int64_t od, int64_t oh, int64_t ow) {
+  const Range d = windowOf(a, 0, od), h = windowOf(a, 1, oh), w = windowOf(a, 2, ow);
+  return d.begin >= d.end || h.begin >= h.end || w.begin >= w.end;
+}
 template <class T>
 __device__ Largest<T> largestOf(const PoolArguments &a, const T *plane, int64_t od, int64_t oh, int64_t ow) {
   using C = Compute<T>;

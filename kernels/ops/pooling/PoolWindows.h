@@ -11,6 +11,7 @@ namespace opc::ops {
 /// The input positions of one output position in one dimension: begin, begin + dilation, ... < end.
 struct Window {
   int64_t begin, end;
+  bool isEmpty() const { return begin >= end; } // it lies in the padding
 };
 inline Window clip(const PoolGeometry &g, size_t dim, int64_t position) {
   int64_t begin = position * g.stride[dim] - g.before[dim];

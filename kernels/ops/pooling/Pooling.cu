@@ -103,9 +103,9 @@ template <class T> __device__ void maxPoolGradScatter(const PoolArguments &a) {
             place = -1;
           }
         } else {
-          place = largestOf(a, static_cast<const T *>(a.x) + xBegin, o / a.size[2] / a.size[1],
-                            o / a.size[2] % a.size[1], o % a.size[2])
-                      .where;
+          const int64_t od = o / a.size[2] / a.size[1], oh = o / a.size[2] % a.size[1], ow = o % a.size[2];
+          place =
+              seesNothing(a, od, oh, ow) ? -1 : largestOf(a, static_cast<const T *>(a.x) + xBegin, od, oh, ow).where;
         }
         places[t] = place;
         values[t] = load(static_cast<const T *>(a.dy)[at]);

@@ -16,7 +16,9 @@
 #include "TextParts.h"
 #include "TextTable.h"
 
+#include <algorithm>
 #include <fnmatch.h>
+#include <iterator>
 
 namespace opc::cli {
 
@@ -35,7 +37,9 @@ public:
                  {"--parts", 0, "N,...", "parts to cut into, also meshes: 2,3,4,2x2,2x3 (the default)", &parts_, true},
                  {"--sound", 0, "", "list the sound signatures, too", &listSound_, true},
                  {"--results", 0, "", "write what each case gives in hexadecimal, for another process to compare",
-                  &results_, true}};
+                  &results_, true},
+                 {"--faults", 0, "", "look for faults of kernels alone, and write them as JSON for another process",
+                  &faults_, true}};
     s.details =
         "OP is a name or a glob. For each signature (from the sharding rule or SetGetSbpFn) and each of the op's cases "
         "the "
@@ -77,11 +81,18 @@ public:
     if (invocation.flags().device != "cpu") return onDevice(invocation, registry, ops);
 
     if (results_) return invocation.terminal().out(hexText(resultsOfCases(registry, ops)) + "\n"), kExitOk;
-    const KernelReport kernels = checkKernels(registry, ops);
+    if (faults_) return invocation.terminal().out(jsonText(kernelJson(checkKernels(registry, ops)))), kExitOk;
+    // In a process of their own: kernels that write far beside their tensors end it, and what has run before is part of
+    // what purity is.
+    OPC_ASSIGN_OR_RETURN(const std::string faults, outputOfFreshProcess(invocation, "--faults", ops));
+    const KernelReport kernels = readKernelReport(faults);
     const std::vector<const user_op::OpDef *> runnable = withoutFaulty(ops, kernels);
     // Purity before signatures: what has run before is part of what it tests.
     PurityOptions purityOptions;
-    purityOptions.freshProcess = [&] { return resultsOfFreshProcess(invocation, runnable); };
+    purityOptions.freshProcess = [&]() -> Result<std::string> {
+      OPC_ASSIGN_OR_RETURN(const std::string hex, outputOfFreshProcess(invocation, "--results", runnable));
+      return bytesOf(hex);
+    };
     const PurityReport purity = checkPurity(registry, runnable, purityOptions);
     std::vector<SignatureCheck> checks;
     for (const user_op::OpDef *op : runnable)
@@ -103,8 +114,10 @@ private:
   Outcome<int> onDevice(Invocation &invocation, const Registry &registry,
                         const std::vector<const user_op::OpDef *> &ops) const {
     const std::string &name = invocation.flags().device;
-    for (const auto &[given, option] :
-         {std::pair(!parts_.empty(), "--parts"), {listSound_, "--sound"}, {results_, "--results"}})
+    for (const auto &[given, option] : {std::pair(!parts_.empty(), "--parts"),
+                                        {listSound_, "--sound"},
+                                        {results_, "--results"},
+                                        {faults_, "--faults"}})
       if (given)
         return usageError(std::string(option) + " is for what runs on the cpu, and the device is '" + name + "'",
                           "leave it out, or give --device cpu");
@@ -167,16 +180,40 @@ private:
     return Status::ok();
   }
 
-  static Result<std::string> resultsOfFreshProcess(Invocation &invocation,
-                                                   const std::vector<const user_op::OpDef *> &ops) {
+  static Result<std::string> outputOfFreshProcess(Invocation &invocation, const char *option,
+                                                  const std::vector<const user_op::OpDef *> &ops) {
     if (ops.empty()) return std::string();
-    std::vector<std::string> args = {"verify", "--results"};
+    std::vector<std::string> args = {"verify", option};
     for (const std::string &plugin : invocation.flags().plugins) args.insert(args.end(), {"--plugin", plugin});
     for (const std::string &folder : invocation.flags().opPaths) args.insert(args.end(), {"--op-path", folder});
     args.push_back("--");
     for (const user_op::OpDef *op : ops) args.push_back(op->name);
-    OPC_ASSIGN_OR_RETURN(const std::string text, outputOfOwnProgram(args));
-    return bytesOf(text);
+    return outputOfOwnProgram(args);
+  }
+
+  static constexpr const char *kFaults[] = {"FAILS", "WRITES_BESIDE", "NOT_IN_PLACE"};
+  static Json kernelJson(const KernelReport &report) {
+    Json list = Json::array();
+    for (const KernelFinding &f : report.findings)
+      list.push_back({{"op", f.op},
+                      {"case", f.sample},
+                      {"type", f.type},
+                      {"fault", kFaults[static_cast<int>(f.fault)]},
+                      {"detail", f.detail}});
+    return {{"ops", report.ops}, {"samples", report.samples}, {"faults", std::move(list)}};
+  }
+  static KernelReport readKernelReport(const std::string &text) {
+    const Json document = Json::parse(text, nullptr, false);
+    KernelReport report;
+    if (!document.is_object()) return report;
+    report.ops = document.value("ops", size_t{0}), report.samples = document.value("samples", size_t{0});
+    for (const Json &f : document.value("faults", Json::array())) {
+      const auto *const kind = std::find(std::begin(kFaults), std::end(kFaults), f.value("fault", ""));
+      if (kind == std::end(kFaults)) continue;
+      report.findings.push_back({static_cast<KernelFault>(kind - kFaults), f.value("op", ""), f.value("case", ""),
+                                 f.value("type", ""), f.value("detail", "")});
+    }
+    return report;
   }
 
   /// A terminal's door lets no raw bytes through.
@@ -209,16 +246,11 @@ private:
     return text;
   }
 
-  /// What is wrong with kernels, as text and as JSON.
-  static std::string kernelText(const KernelReport &kernels, Json *list) {
-    static const char *const kFaults[] = {"FAILS", "WRITES_BESIDE", "NOT_IN_PLACE"};
+  static std::string kernelText(const KernelReport &kernels) {
     std::string text;
-    for (const KernelFinding &f : kernels.findings) {
-      const char *fault = kFaults[static_cast<int>(f.fault)];
-      list->push_back({{"op", f.op}, {"case", f.sample}, {"type", f.type}, {"fault", fault}, {"detail", f.detail}});
-      text +=
-          f.op + "  " + fault + ": " + f.sample + (f.type.empty() ? "" : " in " + f.type) + "\n    " + f.detail + "\n";
-    }
+    for (const KernelFinding &f : kernels.findings)
+      text += f.op + "  " + kFaults[static_cast<int>(f.fault)] + ": " + f.sample +
+              (f.type.empty() ? "" : " in " + f.type) + "\n    " + f.detail + "\n";
     return text;
   }
 
@@ -243,8 +275,8 @@ private:
       text += "\n";
       if (!c.detail.empty()) text += "    " + c.detail + "\n";
     }
-    Json impure = Json::array(), faults = Json::array();
-    text += purityText(purity, &impure) + kernelText(kernels, &faults);
+    Json impure = Json::array();
+    text += purityText(purity, &impure) + kernelText(kernels);
     const bool passed = unsound == 0 && purity.findings.empty() && kernels.findings.empty();
     if (invocation.flags().json) {
       invocation.terminal().out(jsonText({{"schema", 1},
@@ -258,7 +290,7 @@ private:
                                           {"purity_samples", purity.samples},
                                           {"not_pure", std::move(impure)},
                                           {"kernel_samples", kernels.samples},
-                                          {"kernel_faults", std::move(faults)}}));
+                                          {"kernel_faults", kernelJson(kernels)["faults"]}}));
     } else {
       invocation.terminal().out(text);
       invocation.note(countText(ops, "op") + ": " + countText(sound) + " signatures sound in " + countText(trials) +
@@ -275,7 +307,7 @@ private:
     return c.verdict == SignatureVerdict::kUnsound ? "REFUTED: " : "";
   }
 
-  bool all_ = false, listSound_ = false, results_ = false;
+  bool all_ = false, listSound_ = false, results_ = false, faults_ = false;
   std::string parts_;
 };
 
