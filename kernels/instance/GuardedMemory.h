@@ -13,7 +13,9 @@ namespace opc {
 /// A copy of a tensor that begins at a cache line, with bytes of a pattern before and right behind it.
 class GuardedMemory {
 public:
-  explicit GuardedMemory(size_t bytes) : bytes_(bytes), lines_(2 * kGuardLines + bytes / sizeof(Line) + 1) {
+  /// `number`: no two tensors that a kernel sees have the same, so that what it copies from one guard to another shows.
+  GuardedMemory(size_t bytes, size_t number)
+      : bytes_(bytes), number_(number), lines_(2 * kGuardLines + bytes / sizeof(Line) + 1) {
     for (size_t i = 0; i < size(); ++i) begin()[i] = pattern(i);
   }
   void *data() { return begin() + kGuardBytes; }
@@ -34,13 +36,13 @@ private:
   };
   static constexpr size_t kGuardLines = 256, kGuardBytes = kGuardLines * sizeof(Line);
   /// No two neighbours are equal, and no four bytes a usual number.
-  static unsigned char pattern(size_t i) { return static_cast<unsigned char>(0xA7 ^ (i * 29)); }
+  unsigned char pattern(size_t i) const { return static_cast<unsigned char>(0xA7 ^ ((i + 7 * number_) * 29)); }
   static std::string bytesText(size_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
   bool isWhole(size_t i) const { return begin()[i] == pattern(i); }
   size_t size() const { return lines_.size() * sizeof(Line); }
   unsigned char *begin() { return reinterpret_cast<unsigned char *>(lines_.data()); }
   const unsigned char *begin() const { return reinterpret_cast<const unsigned char *>(lines_.data()); }
-  size_t bytes_;
+  size_t bytes_, number_;
   std::vector<Line> lines_;
 };
 

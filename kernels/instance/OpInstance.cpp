@@ -294,7 +294,7 @@ Result<const KernelDef *> OpInstance::selectKernel(const Registry &registry, Dev
       found = k;
       continue;
     }
-    return Status(StatusCode::kUnsupported, "OPC0411",
+    return Status(StatusCode::kUnsupported, "OPC0417",
                   "two " + std::string(DeviceTag(device)) + " kernels for \"" + def_->name +
                       "\" fit equally well: " + whereRegistered(found->origin) + ": " + found->condition->text() +
                       "; and " + whereRegistered(k->origin) + ": " + k->condition->text())

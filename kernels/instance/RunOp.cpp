@@ -130,7 +130,7 @@ public:
 private:
   void add(OpTensor *tensor) {
     tensors_.push_back(tensor);
-    copies_.emplace_back(tensor->bytes());
+    copies_.emplace_back(tensor->bytes(), copies_.size());
     if (tensor->bytes()) std::memcpy(copies_.back().data(), tensor->data(), tensor->bytes());
   }
   std::string nameOf(const OpInstance &op, size_t i) const {

@@ -63,6 +63,14 @@ class Backwards final : public OpKernel {
   }
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
 };
+/// Reads as far as it writes: what lies there goes from one guard to another.
+template <int from, int to> class Copies final : public OpKernel {
+  void Compute(KernelComputeContext *ctx) const override {
+    const int64_t n = ctx->In("x").shape().elem_cnt();
+    for (int64_t i = from; i < n + to; ++i) ctx->Out("y").mut_dptr<float>()[i] = ctx->In("x").dptr<float>()[i];
+  }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
 class Throws final : public OpKernel {
   void Compute(KernelComputeContext *) const override { throw std::runtime_error("boom"); }
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
@@ -76,6 +84,11 @@ KERNEL("v_before", Beside<-1, 1>>());
 KERNEL("v_temporary", Temporary>(KernelOptions().TmpSize([](InferContext *) -> size_t { return 396; })));
 KERNEL("v_in_place", Backwards>(KernelOptions().Inplace("y", "x")));
 KERNEL("v_throws", Throws>());
+KERNEL("v_copies_behind", Copies<0, 1>>());
+KERNEL("v_copies_before", Copies<-1, 0>>());
+KERNEL("v_copies_much", Copies<0, 1000>>());
+KERNEL("v_large", Copies<0, 0>>(KernelOptions().TmpSize([](InferContext *) -> size_t { return size_t{300} << 20; })));
+KERNEL("v_two", Copies<0, 0>>()).Kernel<Copies<0, 0>>();
 #else
 REGISTER_USER_OP("d_right").Input("x").Output("y").SetTensorDescInferFn(likeX).Sharding("a b -> a b").Kernel<Copy>()
     .Cases({Case("rows").In("x", {4, 6}), Case("integers").In("x", kInt32, {2, 2}, 0, 5)});
@@ -213,6 +226,10 @@ class Definitions(unittest.TestCase):
         for op, fault, kind, says in (("v_behind", "WRITES_BESIDE", "f32", beside + "8 bytes behind it"),
                                       ("v_far_behind", "WRITES_BESIDE", "f32", beside + "12000 bytes behind it"),
                                       ("v_before", "WRITES_BESIDE", "f32", beside + "4 bytes before it"),
+                                      ("v_copies_behind", "WRITES_BESIDE", "f32", beside + "4 bytes behind it"),
+                                      ("v_copies_before", "WRITES_BESIDE", "f32", beside + "4 bytes before it"),
+                                      ("v_copies_much", "WRITES_BESIDE", "f32", beside + "4000 bytes behind it"),
+                                      ("v_two", "FAILS", "f32", "two cpu kernels for"),
                                       ("v_temporary", "WRITES_BESIDE", "f32", "writes beside its temporary memory of 396 bytes: it writes up to 4 bytes behind it"),
                                       ("v_in_place", "NOT_IN_PLACE", "f32", "output y in the memory of input x, which its kernel proposes, has other numbers"),
                                       ("v_throws", "FAILS", "", "boom")):
@@ -221,6 +238,8 @@ class Definitions(unittest.TestCase):
                 self.assertEqual(got[:3], (fault, "case rows", kind))
                 self.assertIn(says, got[3])
         self.assertEqual(found, {})
+        done = self.opc("verify", "v_large", "--plugin", self.libraries[7])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr) # so much memory is not tried
         done = self.opc("verify", "v_throws", "--plugin", self.libraries[7])
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("v_throws  FAILS: case rows\n", done.stdout)

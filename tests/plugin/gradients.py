@@ -240,7 +240,7 @@ class OtherCallbacks(unittest.TestCase):
                                      ("p_misspelt_output", 4, "OPC0412]: p_misspelt_output: the kernel's proposal of results in place names 'outt', which is no output of the op"),
                                      ("p_throws", 4, "OPC0412]: p_throws: the kernel's proposal of results in place failed: exception: gave up"),
                                      ("k_condition", 4, 'OPC0411]: the condition of a kernel for "k_condition" failed: no attribute \'no_such\''),
-                                     ("k_two", 4, 'OPC0411]: two cpu kernels for "k_two" fit equally well: ')):
+                                     ("k_two", 4, 'OPC0417]: two cpu kernels for "k_two" fit equally well: ')):
             for command in ("compile", "run"):
                 with self.subTest(op_type, command=command):
                     done = opc(command, graph(op_type), *(["-o", "never.plan"] if command == "compile" else ["--fill", "ones"]))

@@ -79,7 +79,8 @@ void maxPoolGrad(DeviceCtx *ctx, const PoolTables &t, const T *x, const int64_t 
         for (int64_t h = 0; h < g.out[1]; ++h)
           for (int64_t w = 0; w < g.out[2]; ++w, o += planes.step) {
             const Window wd = t.at(0, d), wh = t.at(1, h), ww = t.at(2, w);
-            if (!indices && (wd.isEmpty() || wh.isEmpty() || ww.isEmpty())) continue; // no element is its largest
+            if (wd.isEmpty() || wh.isEmpty() || ww.isEmpty())
+              continue; // no element is its largest, whatever indice says
             const int64_t at = indices ? indices[o] : largestOf(g, from, planes.step, wd, wh, ww).where;
             to[at * planes.step] += dy[o];
           }

@@ -95,6 +95,7 @@ template <class T> __device__ void maxPoolGradScatter(const PoolArguments &a) {
       const int64_t o = o0 + t;
       if (o < outPlane) {
         const int64_t at = yBegin + o * step;
+        const int64_t od = o / a.size[2] / a.size[1], oh = o / a.size[2] % a.size[1], ow = o % a.size[2];
         int64_t place;
         if (a.indices) {
           place = a.indices[at];
@@ -103,10 +104,9 @@ template <class T> __device__ void maxPoolGradScatter(const PoolArguments &a) {
             place = -1;
           }
         } else {
-          const int64_t od = o / a.size[2] / a.size[1], oh = o / a.size[2] % a.size[1], ow = o % a.size[2];
-          place =
-              seesNothing(a, od, oh, ow) ? -1 : largestOf(a, static_cast<const T *>(a.x) + xBegin, od, oh, ow).where;
+          place = largestOf(a, static_cast<const T *>(a.x) + xBegin, od, oh, ow).where;
         }
+        if (seesNothing(a, od, oh, ow)) place = -1;
         places[t] = place;
         values[t] = load(static_cast<const T *>(a.dy)[at]);
       }
