@@ -156,6 +156,7 @@ class QuantizedWeights(unittest.TestCase):
         self.assertIn("nothing of model.onnx can be quantised: op half stays as it is: computed in f16", said)
         # The way out that the help names.
         self.assertIn("opc compile model.onnx --cast-ops '*=f32' --emit onnx -o FILE", said)
+        self.assertNotIn("--weights", said)
         self.opc("compile", "model.onnx", "--cast-ops", "*=f32", "--emit", "onnx", "-o", "wide.onnx")
         self.assertEqual(json.loads(self.opc("quantize", "wide.onnx", *given, "--json").stdout)["quantized"], ["half"])
         given = self.model([m.node("Relu", ["x"], ["y"])], {"x": x}, {})

@@ -188,9 +188,12 @@ private:
     for (const std::string &text : plainOpTexts(plain_)) reasons += (reasons.empty() ? "" : "; ") + text;
     if (reasons.empty())
       reasons = std::string("it has no ") + (flags_.keep.empty() ? "" : "other ") + "convolution or product of f32";
+    std::string weights;
+    for (const std::string &file : flags_.values.weights) weights += " --weights " + file;
     const bool isNarrow = std::any_of(plain_.begin(), plain_.end(), [](const PlainOp &op) { return !op.isF32; });
     return Status(StatusCode::kUsage, "OPC0005", "nothing of " + graph + " can be quantised: " + reasons)
-        .withHelp(isNarrow ? "opc compile " + graph + " --cast-ops '*=f32' --emit onnx -o FILE makes a model of f32"
+        .withHelp(isNarrow ? "opc compile " + graph + weights +
+                                 " --cast-ops '*=f32' --emit onnx -o FILE makes a model of f32"
                            : "");
   }
 
