@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CaseTrial.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace opc {
@@ -33,6 +34,14 @@ OpTensor valuesOf(const user_op::CaseInput &in, const TensorDesc &desc, uint64_t
 }
 
 } // namespace
+
+bool hasCpuKernel(const Registry &registry, const OpDef &op) {
+  const auto &kernels = registry.kernels(op.name);
+  return std::any_of(kernels.begin(), kernels.end(), [](const user_op::KernelDef *k) {
+    const std::string device = kernelTarget(*k).device;
+    return device.empty() || device == "cpu";
+  });
+}
 
 Result<OpInstance> instanceOfCase(const Registry &registry, const OpDef &op, const Case &sample, DataType type,
                                   std::vector<size_t> *order) {

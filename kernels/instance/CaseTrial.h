@@ -14,6 +14,13 @@ struct CaseTrial {
   std::vector<OpTensor> inputs; // in the op's order
 };
 
+/// What cases are tried in. The most likely ones first: where several are refused, the first one's reason is told.
+inline constexpr DataType kCaseTypes[] = {kFloat, kDouble, kFloat16, kBFloat16, kInt32,  kInt64, kInt8,
+                                          kUInt8, kInt16,  kUInt16,  kUInt32,   kUInt64, kBool};
+
+/// Whether a kernel of the op may run on the CPU.
+bool hasCpuKernel(const Registry &registry, const user_op::OpDef &op);
+
 /// The op of a case with `type` where its inputs vary. `order`: for each input of the op, the case's that it is.
 Result<OpInstance> instanceOfCase(const Registry &registry, const user_op::OpDef &op, const user_op::Case &sample,
                                   DataType type, std::vector<size_t> *order);

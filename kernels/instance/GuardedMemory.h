@@ -19,7 +19,7 @@ public:
     for (size_t i = 0; i < size(); ++i) begin()[i] = pattern(i);
   }
   void *data() { return begin() + kGuardBytes; }
-  /// "writes 8 bytes behind it", "writes 4 bytes, 12 bytes before it"; "" when the guards are as they were.
+  /// "writes up to 8 bytes behind it", or "before it"; "" when the guards are as they were.
   std::string damage() const {
     size_t last = 0, first = 0;
     for (size_t i = kGuardBytes; i-- > 0;)

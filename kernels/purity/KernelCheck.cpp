@@ -12,17 +12,6 @@ namespace {
 using user_op::Case;
 using user_op::OpDef;
 
-constexpr DataType kTypes[] = {kFloat, kDouble, kFloat16, kBFloat16, kInt32,  kInt64, kInt8,
-                               kUInt8, kInt16,  kUInt16,  kUInt32,   kUInt64, kBool};
-
-bool hasCpuKernel(const Registry &registry, const OpDef &op) {
-  const auto &kernels = registry.kernels(op.name);
-  return std::any_of(kernels.begin(), kernels.end(), [](const user_op::KernelDef *k) {
-    const std::string device = kernelTarget(*k).device;
-    return device.empty() || device == "cpu";
-  });
-}
-
 class Check {
 public:
   explicit Check(const Registry &registry) : registry_(registry) {}
@@ -47,7 +36,7 @@ private:
                                     [](const user_op::CaseInput &in) { return in.type == kInvalidDataType; });
     Status first; // why it does not run: rather what a kernel says than that there is none of the type
     bool hasRun = false, isKernels = false;
-    for (DataType type : kTypes) {
+    for (DataType type : kCaseTypes) {
       const std::vector<DataType> &types = sample.types();
       if (varies && !types.empty() && std::find(types.begin(), types.end(), type) == types.end()) continue;
       const Status s = tryType(op, sample, type);

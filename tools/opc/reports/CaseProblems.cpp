@@ -14,18 +14,6 @@ using user_op::OpDef;
 
 namespace {
 
-/// The most likely ones first: where several are refused, the first one's reason is told.
-constexpr DataType kTypes[] = {kFloat, kDouble, kFloat16, kBFloat16, kInt32,  kInt64, kInt8,
-                               kUInt8, kInt16,  kUInt16,  kUInt32,   kUInt64, kBool};
-
-bool hasCpuKernel(const Registry &registry, const OpDef &op) {
-  const auto &kernels = registry.kernels(op.name);
-  return std::any_of(kernels.begin(), kernels.end(), [](const user_op::KernelDef *k) {
-    const std::string device = kernelTarget(*k).device;
-    return device.empty() || device == "cpu";
-  });
-}
-
 /// What a compiler asks of an op that it has inferred.
 Status ask(const Registry &registry, const OpInstance &op, bool needsKernel) {
   OPC_RETURN_IF_ERROR(signaturesOf(op, 2).status());
@@ -48,7 +36,7 @@ std::vector<std::string> problemsOfCases(const Registry &registry, const OpDef &
     bool isFine = false;
     const bool varies = std::any_of(sample.inputs().begin(), sample.inputs().end(),
                                     [](const user_op::CaseInput &in) { return in.type == kInvalidDataType; });
-    for (DataType type : kTypes) {
+    for (DataType type : kCaseTypes) {
       const std::vector<DataType> &types = sample.types();
       if (varies && !types.empty() && std::find(types.begin(), types.end(), type) == types.end()) continue;
       auto instance = instanceOfCase(registry, op, sample, type, nullptr);
