@@ -275,6 +275,20 @@ class Steps(Case):
             self.model(130, 8, [m.node("Constant", [], ["rows"], value=hides), m.node("Add", ["s", "rows"], ["t"])])
             self.assertEqual(self.fused(), count)
 
+    def test_a_query_that_a_mask_of_the_run_hides(self):
+        """With minus infinity for every key it is 0, and NaN with --no-fuse (docs/numerics.md); the others are the same."""
+        self.model(300, 260, [m.node("Add", ["s", "mask"], ["t"])], [m.value("mask", (260, 300))])
+        self.assertEqual(self.fused(), 1)
+        given = {"q": uniform(1, 3, 260, 16), "k": uniform(1, 300, 3, 16), "v": uniform(1, 3, 300, 8), "mask": np.zeros((260, 300), F32)}
+        given["mask"][7] = -np.inf
+        np.savez(os.path.join(self.dir, "in.npz"), **given)
+        want = later_ops.softmax(given["q"].astype(np.float64) @ given["k"].astype(np.float64).transpose(0, 2, 3, 1)) @ given["v"]
+        for flags, hidden in ([], 0), (["--no-fuse"], np.nan):
+            self.tool("run", "model.onnx", "--inputs", "in.npz", "--outputs", "out.npz", *flags)
+            got = np.load(os.path.join(self.dir, "out.npz"))["y"]
+            np.testing.assert_array_equal(got[:, :, 7], np.full((1, 3, 8), hidden, F32), str(flags))
+            self.close(np.delete(got, 7, 2), np.delete(want, 7, 2))
+
     def test_what_is_left_alone(self):
         """Few scores, a number that is no mask, a factor behind the mask, and a graph with gradients."""
         mask = m.value("mask", (300,))
