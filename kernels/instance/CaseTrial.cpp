@@ -35,6 +35,10 @@ OpTensor valuesOf(const user_op::CaseInput &in, const TensorDesc &desc, uint64_t
 
 } // namespace
 
+std::string caseName(const Case &sample) {
+  return sample.name().empty() ? "case without a name" : "case " + sample.name();
+}
+
 bool hasCpuKernel(const Registry &registry, const OpDef &op) {
   const auto &kernels = registry.kernels(op.name);
   return std::any_of(kernels.begin(), kernels.end(), [](const user_op::KernelDef *k) {

@@ -5,6 +5,7 @@
 #include "RunOp.h"
 
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace opc {
@@ -24,6 +25,9 @@ bool hasCpuKernel(const Registry &registry, const user_op::OpDef &op);
 /// The op of a case with `type` where its inputs vary. `order`: for each input of the op, the case's that it is.
 Result<OpInstance> instanceOfCase(const Registry &registry, const user_op::OpDef &op, const user_op::Case &sample,
                                   DataType type, std::vector<size_t> *order);
+
+/// "case rows", or "case without a name".
+std::string caseName(const user_op::Case &sample);
 
 /// The case with `type` where its inputs vary, and pseudo-random values in the ranges that it says: the same ones on
 /// every machine; whole numbers in integer types. Nothing when the op cannot be inferred so.

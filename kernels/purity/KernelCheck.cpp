@@ -14,7 +14,8 @@ using user_op::OpDef;
 
 class Check {
 public:
-  explicit Check(const Registry &registry) : registry_(registry) {}
+  Check(const Registry &registry, const std::function<void(const KernelFinding &)> &begins)
+      : registry_(registry), begins_(begins) {}
 
   void add(const OpDef &op) {
     if (op.isView || !hasCpuKernel(registry_, op)) return;
@@ -27,8 +28,7 @@ public:
 private:
   void note(KernelFault fault, const OpDef &op, const Case &sample, const char *type, std::string detail) {
     if (!known_.insert({fault, &op}).second) return;
-    const std::string name = sample.name().empty() ? "case without a name" : "case " + sample.name();
-    report_.findings.push_back({fault, op.name, name, type, std::move(detail)});
+    report_.findings.push_back({fault, op.name, caseName(sample), type, std::move(detail)});
   }
 
   void tryCase(const OpDef &op, const Case &sample) {
@@ -53,6 +53,7 @@ private:
   }
 
   Status tryType(const OpDef &op, const Case &sample, DataType type) {
+    begins_({KernelFault::kCrashes, op.name, caseName(sample), dataTypeName(type), ""});
     OPC_RETURN_IF_ERROR(instanceOfCase(registry_, op, sample, type, nullptr).status());
     const std::optional<CaseTrial> trial = trialOf(registry_, op, sample, type);
     RunOpOptions options;
@@ -89,15 +90,17 @@ private:
   }
 
   const Registry &registry_;
+  const std::function<void(const KernelFinding &)> &begins_;
   KernelReport report_;
   std::set<std::pair<KernelFault, const OpDef *>> known_;
 };
 
 } // namespace
 
-KernelReport checkKernels(const Registry &registry, const std::vector<const OpDef *> &ops) {
-  Check check(registry);
-  for (const OpDef *op : ops) check.add(*op);
+KernelReport checkKernels(const Registry &registry, const OpDef &op,
+                          const std::function<void(const KernelFinding &)> &begins) {
+  Check check(registry, begins);
+  check.add(op);
   return check.take();
 }
 

@@ -4,6 +4,7 @@
 
 #include "Registry.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ enum class KernelFault {
   kFails,   // in no element type does the case run
   kBeside,  // a kernel writes beside its tensors or its temporary memory
   kInPlace, // a result in the memory of an input, as the kernel proposes it, is another one
+  kCrashes, // it ended the process: checkKernels() itself never finds it
 };
 
 struct KernelFinding {
@@ -26,9 +28,11 @@ struct KernelReport {
   size_t ops = 0, samples = 0;         // that ran
 };
 
-/// Runs each case of the ops on the CPU, in every element type that has a kernel: in memory between guards, and again
-/// with each pair of a result and an input that the kernel proposes at one address. Of ops that are not pure the latter
-/// is not compared. Not ops without a kernel for the CPU.
-KernelReport checkKernels(const Registry &registry, const std::vector<const user_op::OpDef *> &ops);
+/// Runs each case of the op on the CPU, in every element type that has a kernel: in memory between guards, and again
+/// with each pair of a result and an input that the kernel proposes at one address. Of an op that is not pure the
+/// latter is not compared. Not an op without a kernel for the CPU. `begins` hears of each case, and the type that it is
+/// tried in, before it runs.
+KernelReport checkKernels(const Registry &registry, const user_op::OpDef &op,
+                          const std::function<void(const KernelFinding &)> &begins);
 
 } // namespace opc

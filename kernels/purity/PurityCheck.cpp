@@ -142,7 +142,7 @@ private:
   void add(const Entry &e, std::string when, std::string detail) {
     if (!guilty_.insert(e.op).second) return;
     report_.findings.push_back(
-        {e.op->name, "case " + e.sample->name(), dataTypeName(e.type), std::move(when), std::move(detail)});
+        {e.op->name, caseName(*e.sample), dataTypeName(e.type), std::move(when), std::move(detail)});
   }
 
   template <class Run> void compare(const Entry &e, const char *when, Run run) {

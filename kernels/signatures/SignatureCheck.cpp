@@ -201,8 +201,8 @@ private:
 
   /// "case big on 3 parts, x f64[4,5], attributes {alpha: 2}".
   std::string where(const NdSignature &signature, const Placement &mesh) const {
-    std::string text = "case " + case_->name() + " on " + joined(mesh.dims, "x") + " parts, " +
-                       signatureText(*op_, signature) + ", inputs";
+    std::string text =
+        caseName(*case_) + " on " + joined(mesh.dims, "x") + " parts, " + signatureText(*op_, signature) + ", inputs";
     for (size_t i = 0; i < inputs_.size(); ++i)
       text += (i ? ", " : " ") + op_->inputArgs()[i].first + " " + inputs_[i].desc().toString();
     const std::string attrs =

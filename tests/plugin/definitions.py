@@ -11,6 +11,8 @@ OPC = os.environ.get("OPC_BINARY") or os.path.join(os.environ["OPC_BUILD_DIR"], 
 SOURCE = r'''
 #include "opc/Elementwise.h"
 #include "opc/Op.h"
+#include <cstdio>
+#include <unistd.h>
 #include "opc/StagedKernel.h"
 using namespace opc;
 using namespace opc::user_op;
@@ -75,10 +77,24 @@ class Throws final : public OpKernel {
   void Compute(KernelComputeContext *) const override { throw std::runtime_error("boom"); }
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
 };
+/// Ends the process: a signal, an exit without and with an error.
+template <int code> class Ends final : public OpKernel {
+  void Compute(KernelComputeContext *) const override {
+    std::printf("{\"faults\":[]");
+    std::fflush(stdout);
+    if (code < 0) *reinterpret_cast<volatile int *>(uintptr_t(8)) = 1;
+    ::_exit(code);
+  }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
 const std::vector<Case> kCases = {Case("rows").In("x", kFloat, {4, 6}, -1, 1)};
 #define KERNEL(name, ...) REGISTER_USER_OP(name).Input("x").Output("y").SetTensorDescInferFn(likeX).Cases(kCases).Kernel<__VA_ARGS__
 KERNEL("v_right", Beside<0, 0>>(KernelOptions().Inplace("y", "x")));
 KERNEL("v_behind", Beside<0, 2>>());
+KERNEL("e_signal", Ends<-1>>());
+KERNEL("e_exit", Ends<0>>());
+KERNEL("e_error", Ends<3>>());
+KERNEL("e_right", Beside<0, 0>>());
 KERNEL("v_far_behind", Beside<0, 3000>>());
 KERNEL("v_before", Beside<-1, 1>>());
 KERNEL("v_temporary", Temporary>(KernelOptions().TmpSize([](InferContext *) -> size_t { return 396; })));
@@ -246,6 +262,24 @@ class Definitions(unittest.TestCase):
         done = self.opc("verify", "v_right", "--plugin", self.libraries[7])
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("1 op ran in guarded memory and in place in 1 sample; 0 faults", done.stderr)
+
+    def test_kernels_that_end_the_process(self):
+        """Each has its verdict, and the others have theirs."""
+        done = self.opc("verify", "e_*", "v_in_place", "--plugin", self.libraries[7], "--json")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        document = json.loads(done.stdout)
+        found = {f["op"]: (f["fault"], f["case"], f["type"], f["detail"]) for f in document["kernel_faults"]}
+        self.assertEqual(found.pop("v_in_place")[0], "NOT_IN_PLACE")
+        for op, detail in (("e_signal", "it ends the process: Segmentation fault"), ("e_exit", "it ends the process with exit code 0"),
+                           ("e_error", "it ends the process with exit code 3")):
+            self.assertEqual(found.pop(op), ("CRASHES", "case rows", "f32", detail))
+        self.assertEqual((found, document["kernel_samples"]), ({}, 2))
+        self.assertIn("e_signal", done.stderr) # whose kernel it was
+        self.assertNotIn("opc debug replay", done.stderr) # a verdict leaves no bundle
+        done = self.opc("verify", "e_signal", "e_right", "--plugin", self.libraries[7])
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("e_signal  CRASHES: case rows in f32\n    it ends the process: Segmentation fault\n", done.stdout)
+        self.assertIn("1 op ran in guarded memory and in place in 1 sample; 1 fault", done.stderr)
 
     def test_a_scalar_function_of_an_optional_input(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -9,8 +9,20 @@
 
 namespace opc::cli {
 
-/// Runs this program with other arguments and waits for it; what it writes to standard output. Its standard error is
-/// this process's. Errors: OPC0604 when it cannot be started or ends otherwise than with 0.
+struct ProcessEnd {
+  std::string output; // what it wrote to standard output
+  int code = 0;       // its exit code
+  int signal = 0;     // that ended it, or 0
+};
+
+/// Runs this program with other arguments and waits for it. Its standard error is this process's; it leaves a
+/// crash bundle only where OPC_CRASH_DIR names a folder. Error: OPC0604 when it cannot be started.
+Result<ProcessEnd> runOwnProgram(const std::vector<std::string> &arguments);
+
+/// How it ended, for `a second process of opc ...`: OPC0604, or nothing wrong.
+Status failureOf(const ProcessEnd &end);
+
+/// What it writes to standard output. Errors: OPC0604, also when it ends otherwise than with 0.
 Result<std::string> outputOfOwnProgram(const std::vector<std::string> &arguments);
 
 } // namespace opc::cli

@@ -4,7 +4,7 @@
 
 #include "DerivedGradient.h"
 #include "JsonOutput.h"
-#include "KernelCheck.h"
+#include "KernelTrials.h"
 #include "NumberText.h"
 #include "OpDeviceReport.h"
 #include "OpSuggestions.h"
@@ -18,7 +18,6 @@
 
 #include <algorithm>
 #include <fnmatch.h>
-#include <iterator>
 
 namespace opc::cli {
 
@@ -38,8 +37,9 @@ public:
                  {"--sound", 0, "", "list the sound signatures, too", &listSound_, true},
                  {"--results", 0, "", "write what each case gives in hexadecimal, for another process to compare",
                   &results_, true},
-                 {"--faults", 0, "", "look for faults of kernels alone, and write them as JSON for another process",
-                  &faults_, true}};
+                 {"--faults", 0, "",
+                  "look for faults of kernels alone, and write them as lines of JSON for another process", &faults_,
+                  true}};
     s.details =
         "OP is a name or a glob. For each signature (from the sharding rule or SetGetSbpFn) and each of the op's cases "
         "the "
@@ -51,7 +51,7 @@ public:
         "are shorter than the parts in every case. An op that is held to be pure (opc ops show NAME says why) gives the same bits when its cases run "
         "again: in another instance, twice in one, over memory that held something else, in two threads, later and in "
         "the opposite order, in a fresh process; else it is NOT_PURE. Cases that run in no element type, kernels that "
-        "write beside their tensors, and results in place that are others, are faults. Exit code 1 when a signature is "
+        "write beside their tensors or end the process, and results in place that are others, are faults. Exit code 1 when a signature is "
         "unsound, an op not pure or a kernel at fault. With --device gpu or sim the kernels of the ops run there, in every element type of the CPU's: each "
         "tensor is an allocation of its own, and results are held against the CPU's. The simulator's findings (races, "
         "accesses out of bounds, unwritten bytes) are failures, and its counters are listed: lanes active of 32, "
@@ -81,16 +81,18 @@ public:
     if (invocation.flags().device != "cpu") return onDevice(invocation, registry, ops);
 
     if (results_) return invocation.terminal().out(hexText(resultsOfCases(registry, ops)) + "\n"), kExitOk;
-    if (faults_) return invocation.terminal().out(jsonText(kernelJson(checkKernels(registry, ops)))), kExitOk;
+    if (faults_) return writeKernelTrials(invocation.terminal(), registry, ops), kExitOk;
     // In a process of their own: kernels that write far beside their tensors end it, and what has run before is part of
     // what purity is.
-    OPC_ASSIGN_OR_RETURN(const std::string faults, outputOfFreshProcess(invocation, "--faults", ops));
-    const KernelReport kernels = readKernelReport(faults);
+    OPC_ASSIGN_OR_RETURN(const KernelReport kernels, runKernelTrials(wordsOf(invocation, "--faults"), ops));
     const std::vector<const user_op::OpDef *> runnable = withoutFaulty(ops, kernels);
     // Purity before signatures: what has run before is part of what it tests.
     PurityOptions purityOptions;
     purityOptions.freshProcess = [&]() -> Result<std::string> {
-      OPC_ASSIGN_OR_RETURN(const std::string hex, outputOfFreshProcess(invocation, "--results", runnable));
+      if (runnable.empty()) return std::string();
+      std::vector<std::string> words = wordsOf(invocation, "--results");
+      for (const user_op::OpDef *op : runnable) words.push_back(op->name);
+      OPC_ASSIGN_OR_RETURN(const std::string hex, outputOfOwnProgram(words));
       return bytesOf(hex);
     };
     const PurityReport purity = checkPurity(registry, runnable, purityOptions);
@@ -101,12 +103,14 @@ public:
   }
 
 private:
-  /// What has written where it must not is run no more, and what does not run has nothing else to show.
+  /// What has written where it must not, or ended its process, is run no more, and what does not run has nothing else
+  /// to show.
   static std::vector<const user_op::OpDef *> withoutFaulty(std::vector<const user_op::OpDef *> ops,
                                                            const KernelReport &kernels) {
     std::erase_if(ops, [&](const user_op::OpDef *op) {
-      return std::any_of(kernels.findings.begin(), kernels.findings.end(),
-                         [&](const KernelFinding &f) { return f.op == op->name && f.fault == KernelFault::kBeside; });
+      return std::any_of(kernels.findings.begin(), kernels.findings.end(), [&](const KernelFinding &f) {
+        return f.op == op->name && (f.fault == KernelFault::kBeside || f.fault == KernelFault::kCrashes);
+      });
     });
     return ops;
   }
@@ -180,40 +184,13 @@ private:
     return Status::ok();
   }
 
-  static Result<std::string> outputOfFreshProcess(Invocation &invocation, const char *option,
-                                                  const std::vector<const user_op::OpDef *> &ops) {
-    if (ops.empty()) return std::string();
+  /// A command line of this program that does it in another process, but for the names of the ops.
+  static std::vector<std::string> wordsOf(Invocation &invocation, const char *option) {
     std::vector<std::string> args = {"verify", option};
     for (const std::string &plugin : invocation.flags().plugins) args.insert(args.end(), {"--plugin", plugin});
     for (const std::string &folder : invocation.flags().opPaths) args.insert(args.end(), {"--op-path", folder});
     args.push_back("--");
-    for (const user_op::OpDef *op : ops) args.push_back(op->name);
-    return outputOfOwnProgram(args);
-  }
-
-  static constexpr const char *kFaults[] = {"FAILS", "WRITES_BESIDE", "NOT_IN_PLACE"};
-  static Json kernelJson(const KernelReport &report) {
-    Json list = Json::array();
-    for (const KernelFinding &f : report.findings)
-      list.push_back({{"op", f.op},
-                      {"case", f.sample},
-                      {"type", f.type},
-                      {"fault", kFaults[static_cast<int>(f.fault)]},
-                      {"detail", f.detail}});
-    return {{"ops", report.ops}, {"samples", report.samples}, {"faults", std::move(list)}};
-  }
-  static KernelReport readKernelReport(const std::string &text) {
-    const Json document = Json::parse(text, nullptr, false);
-    KernelReport report;
-    if (!document.is_object()) return report;
-    report.ops = document.value("ops", size_t{0}), report.samples = document.value("samples", size_t{0});
-    for (const Json &f : document.value("faults", Json::array())) {
-      const auto *const kind = std::find(std::begin(kFaults), std::end(kFaults), f.value("fault", ""));
-      if (kind == std::end(kFaults)) continue;
-      report.findings.push_back({static_cast<KernelFault>(kind - kFaults), f.value("op", ""), f.value("case", ""),
-                                 f.value("type", ""), f.value("detail", "")});
-    }
-    return report;
+    return args;
   }
 
   /// A terminal's door lets no raw bytes through.
@@ -246,14 +223,6 @@ private:
     return text;
   }
 
-  static std::string kernelText(const KernelReport &kernels) {
-    std::string text;
-    for (const KernelFinding &f : kernels.findings)
-      text += f.op + "  " + kFaults[static_cast<int>(f.fault)] + ": " + f.sample +
-              (f.type.empty() ? "" : " in " + f.type) + "\n    " + f.detail + "\n";
-    return text;
-  }
-
   int report(Invocation &invocation, const std::vector<SignatureCheck> &checks, const PurityReport &purity,
              const KernelReport &kernels, size_t ops) const {
     size_t sound = 0, unsound = 0, trials = 0, without = 0;
@@ -276,7 +245,7 @@ private:
       if (!c.detail.empty()) text += "    " + c.detail + "\n";
     }
     Json impure = Json::array();
-    text += purityText(purity, &impure) + kernelText(kernels);
+    text += purityText(purity, &impure) + kernelFaultsText(kernels);
     const bool passed = unsound == 0 && purity.findings.empty() && kernels.findings.empty();
     if (invocation.flags().json) {
       invocation.terminal().out(jsonText({{"schema", 1},
@@ -290,7 +259,7 @@ private:
                                           {"purity_samples", purity.samples},
                                           {"not_pure", std::move(impure)},
                                           {"kernel_samples", kernels.samples},
-                                          {"kernel_faults", kernelJson(kernels)["faults"]}}));
+                                          {"kernel_faults", kernelFaultsJson(kernels)}}));
     } else {
       invocation.terminal().out(text);
       invocation.note(countText(ops, "op") + ": " + countText(sound) + " signatures sound in " + countText(trials) +

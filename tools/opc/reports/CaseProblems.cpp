@@ -49,7 +49,7 @@ std::vector<std::string> problemsOfCases(const Registry &registry, const OpDef &
     const bool isOfFunctions =
         !first.isOk() && (first.id() == "OPC0301" || first.id() == "OPC0412" || first.id() == "OPC0417");
     if (!first.isOk() && (!isFine || isOfFunctions))
-      problems.push_back("case " + (sample.name().empty() ? "without a name" : sample.name()) + ": " + first.message() +
+      problems.push_back(caseName(sample) + ": " + first.message() +
                          (first.id().empty() ? "" : " (" + first.id() + ")"));
   }
   return problems;

@@ -1,0 +1,117 @@
+// Trials of kernels, written and read line by line, so that those before a crash count.
+// SPDX-License-Identifier: Apache-2.0
+#include "KernelTrials.h"
+
+#include "ProcessOutput.h"
+#include "TextParts.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <optional>
+
+namespace opc::cli {
+
+namespace {
+
+constexpr const char *kFaults[] = {"FAILS", "WRITES_BESIDE", "NOT_IN_PLACE", "CRASHES"};
+
+Json findingJson(const KernelFinding &f) {
+  return {{"op", f.op},
+          {"case", f.sample},
+          {"type", f.type},
+          {"fault", kFaults[static_cast<int>(f.fault)]},
+          {"detail", f.detail}};
+}
+
+std::optional<KernelFinding> readFinding(const Json &f) {
+  const auto *const kind = std::find(std::begin(kFaults), std::end(kFaults), f.value("fault", ""));
+  if (kind == std::end(kFaults)) return std::nullopt;
+  return KernelFinding{static_cast<KernelFault>(kind - kFaults), f.value("op", ""), f.value("case", ""),
+                       f.value("type", ""), f.value("detail", "")};
+}
+
+/// What one process has told.
+struct Told {
+  KernelReport report;
+  size_t finished = 0;                // ops that have a report
+  std::optional<KernelFinding> begun; // the case of the next one that was begun last
+};
+
+/// Lines that are none of writeKernelTrials() are what kernels print.
+Told read(const std::string &output) {
+  Told told;
+  for (const std::string &line : splitAt(output, '\n')) {
+    const Json document = Json::parse(line, nullptr, false);
+    if (!document.is_object()) continue;
+    if (document.contains("begins")) {
+      told.begun = readFinding(document["begins"]);
+    } else if (document.contains("faults")) {
+      ++told.finished, told.begun.reset();
+      told.report.ops += document.value("ops", size_t{0}), told.report.samples += document.value("samples", size_t{0});
+      for (const Json &f : document["faults"])
+        if (auto finding = readFinding(f)) told.report.findings.push_back(std::move(*finding));
+    }
+  }
+  return told;
+}
+
+std::string endText(const ProcessEnd &end) {
+  return end.signal != 0 ? std::string("it ends the process: ") + ::strsignal(end.signal)
+                         : "it ends the process with exit code " + std::to_string(end.code);
+}
+
+} // namespace
+
+void writeKernelTrials(Terminal &terminal, const Registry &registry, const std::vector<const user_op::OpDef *> &ops) {
+  const auto write = [&](const Json &line) {
+    // A line of its own, also behind what a kernel prints.
+    terminal.out("\n" + line.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n");
+    (void)terminal.flush(); // whoever does not read it has no use for it
+  };
+  for (const user_op::OpDef *op : ops) {
+    const KernelReport report =
+        checkKernels(registry, *op, [&](const KernelFinding &begun) { write({{"begins", findingJson(begun)}}); });
+    write({{"ops", report.ops}, {"samples", report.samples}, {"faults", kernelFaultsJson(report)}});
+  }
+}
+
+Result<KernelReport> runKernelTrials(const std::vector<std::string> &arguments,
+                                     const std::vector<const user_op::OpDef *> &ops) {
+  KernelReport all;
+  for (size_t next = 0; next < ops.size();) {
+    std::vector<std::string> words = arguments;
+    for (size_t i = next; i < ops.size(); ++i) words.push_back(ops[i]->name);
+    OPC_ASSIGN_OR_RETURN(const ProcessEnd end, runOwnProgram(words));
+    Told told = read(end.output);
+    all.ops += told.report.ops, all.samples += told.report.samples;
+    std::move(told.report.findings.begin(), told.report.findings.end(), std::back_inserter(all.findings));
+    next += told.finished;
+    if (next >= ops.size()) break;
+    if (!told.begun) {
+      OPC_RETURN_IF_ERROR(failureOf(end));
+      return Status(StatusCode::kExecution, "OPC0604",
+                    "a second process of opc has told nothing of op '" + ops[next]->name + "'");
+    }
+    told.begun->detail = endText(end);
+    all.findings.push_back(std::move(*told.begun));
+    ++next;
+  }
+  return all;
+}
+
+Json kernelFaultsJson(const KernelReport &report) {
+  Json list = Json::array();
+  for (const KernelFinding &f : report.findings) list.push_back(findingJson(f));
+  return list;
+}
+
+std::string kernelFaultsText(const KernelReport &report) {
+  std::string text;
+  for (const KernelFinding &f : report.findings)
+    text += f.op + "  " + kFaults[static_cast<int>(f.fault)] + ": " + f.sample +
+            (f.type.empty() ? "" : " in " + f.type) + "\n    " + f.detail + "\n";
+  return text;
+}
+
+} // namespace opc::cli
