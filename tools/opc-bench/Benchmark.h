@@ -28,6 +28,7 @@ struct Benchmark {
 
 std::vector<Benchmark> taskOverhead();
 std::vector<Benchmark> compileTime();
+std::vector<Benchmark> importTime();
 std::vector<Benchmark> startUp();
 std::vector<Benchmark> libraryKernels();
 std::vector<Benchmark> memoryBound();

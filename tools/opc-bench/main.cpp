@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
   using namespace opc::bench;
   std::vector<Benchmark> all;
   for (auto &group : {taskOverhead(), startUp(), libraryKernels(), functionErrors(), memoryBound(), compileTime(),
-                      codeCompileTime(), plannerTime()})
+                      importTime(), codeCompileTime(), plannerTime()})
     all.insert(all.end(), group.begin(), group.end());
   auto matches = [&](const std::string &name) { return fnmatch(filter.c_str(), name.c_str(), 0) == 0; };
   nlohmann::ordered_json document = {{"schema", 1}, {"rows", nlohmann::ordered_json::array()}};
