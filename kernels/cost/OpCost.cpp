@@ -36,18 +36,18 @@ bool lendsShapeOnly(const std::string &op, const std::string &arg) {
   return op == "embedding_grad" && arg == "weight";
 }
 
-/// The terms of an einsum-like rule, "m k, k n -> m n": factor names by argument.
+/// The terms of an einsum-like rule, "m k, k n -> m n": factor names by argument, without marks and the order.
 struct RuleTerms {
   std::vector<std::vector<std::string>> inputs, outputs;
 };
 std::optional<RuleTerms> parseRule(const std::string &text) {
-  const size_t arrow = text.find("->");
+  const size_t begin = text.find(':') + 1, arrow = text.find("->"); // without a colon 0
   if (arrow == std::string::npos) return std::nullopt;
   const auto side = [](const std::string &s) {
     std::vector<std::vector<std::string>> terms(1);
     std::string word;
     const auto flush = [&] {
-      if (!word.empty()) terms.back().push_back(std::move(word));
+      if (!word.empty() && word != "+" && word != "?") terms.back().push_back(std::move(word));
       word.clear();
     };
     for (char c : s) {
@@ -61,7 +61,7 @@ std::optional<RuleTerms> parseRule(const std::string &text) {
     flush();
     return terms;
   };
-  return RuleTerms{side(text.substr(0, arrow)), side(text.substr(arrow + 2))};
+  return RuleTerms{side(text.substr(begin, arrow - begin)), side(text.substr(arrow + 2))};
 }
 
 /// 2 times the product of all factors, where the rule says that the op is a contraction: a factor is summed that at
@@ -81,7 +81,7 @@ std::optional<double> contraction(const OpInstance &op) {
     if (!IsFloatingDataType(desc.data_type())) continue;
     if (term.size() != static_cast<size_t>(desc.shape().NumAxes())) return std::nullopt;
     for (size_t i = 0; i < term.size(); ++i) {
-      if (!std::isalpha(static_cast<unsigned char>(term[i][0]))) return std::nullopt;
+      if (!std::isalpha(static_cast<unsigned char>(term[i][0])) || term[i].back() == '*') return std::nullopt;
       double &e = extent[term[i]];
       e = std::max(e, static_cast<double>(desc.shape().At(static_cast<int64_t>(i))));
       ++readers[term[i]];

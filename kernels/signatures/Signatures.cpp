@@ -45,27 +45,43 @@ Status ruleError(const OpDef &def, const std::string &message) {
       .withHelp("a rule has a term for each argument: \"m k, k n -> m n\"; docs/sbp.md");
 }
 
-/// The factors of one tensor's axes; "" for an axis that cannot be split.
-using Factors = std::vector<std::string>;
+/// One axis of a tensor in a rule: "" for the factor of an axis that cannot be split.
+struct Axis {
+  std::string factor;
+  bool isMultiple = false; // "c*"
+};
+/// What a rule says of one tensor.
+struct Term {
+  std::vector<Axis> axes;
+  bool isAdded = false;  // "+"
+  bool isUnread = false; // "?"
+};
 
 /// "m k" over a tensor of some rank. "..." stands for the axes that the other names leave, numbered from the right, so
-/// that tensors of different rank align as in broadcasting.
-Result<Factors> expandTerm(const OpDef &op, const std::string &term, int64_t rank) {
-  std::vector<std::string> names = splitAt(term, ' ');
+/// that tensors of different rank align as in broadcasting; ".." for axes that cannot be split.
+Result<Term> expandTerm(const OpDef &op, const std::string &text, int64_t rank) {
+  std::vector<std::string> names = splitAt(text, ' ');
   std::erase(names, "");
-  const auto dots = std::count(names.begin(), names.end(), "...");
-  const int64_t named = static_cast<int64_t>(names.size()) - dots;
-  if (dots > 1 || (dots == 0 ? rank != named : rank < named))
-    return ruleError(op,
-                     "the sharding rule's term '" + term + "' does not fit a tensor of rank " + std::to_string(rank));
-  Factors factors;
-  for (const std::string &n : names) {
-    if (n == "...")
-      for (int64_t k = rank - named; k-- > 0;) factors.push_back("..." + std::to_string(k));
-    else
-      factors.push_back(n == "." ? "" : n);
+  Term term;
+  if (!names.empty() && (names[0] == "+" || names[0] == "?")) {
+    (names[0] == "+" ? term.isAdded : term.isUnread) = true;
+    names.erase(names.begin());
   }
-  return factors;
+  const auto isOpen = [](const std::string &name) { return name == ".." || name == "..."; };
+  const auto open = std::count_if(names.begin(), names.end(), isOpen);
+  const int64_t named = static_cast<int64_t>(names.size()) - open;
+  if (open > 1 || (open == 0 ? rank != named : rank < named))
+    return ruleError(op,
+                     "the sharding rule's term '" + text + "' does not fit a tensor of rank " + std::to_string(rank));
+  for (std::string &n : names) {
+    if (isOpen(n))
+      for (int64_t k = rank - named; k-- > 0;) term.axes.push_back({n == ".." ? "" : "..." + std::to_string(k)});
+    else if (n.size() > 1 && n.back() == '*')
+      term.axes.push_back({n.substr(0, n.size() - 1), true});
+    else
+      term.axes.push_back({n == "." ? "" : n});
+  }
+  return term;
 }
 
 std::vector<std::string> splitTerms(const std::string &text) {
@@ -77,73 +93,91 @@ std::vector<std::string> splitTerms(const std::string &text) {
   return terms;
 }
 
-/// The names in the terms of one side of a rule: factors and "...".
+/// The names in some terms: factors and "...".
 std::vector<std::string> namesIn(const std::vector<std::string> &terms) {
   std::vector<std::string> names;
   for (const std::string &term : terms)
-    for (std::string &name : splitAt(term, ' '))
-      if (!name.empty() && name != ".") names.push_back(std::move(name));
+    for (std::string &name : splitAt(term, ' ')) {
+      if (name.size() > 1 && name.back() == '*') name.pop_back();
+      if (!name.empty() && name != "." && name != ".." && name != "+" && name != "?") names.push_back(std::move(name));
+    }
   return names;
 }
 bool contains(const std::vector<std::string> &names, const std::string &name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// The two sides of a rule, by terms.
-struct RuleSides {
-  std::vector<std::string> inputs, outputs;
+/// A rule's text: the factors that it puts first, and its two sides by terms.
+struct RuleText {
+  std::vector<std::string> first, inputs, outputs;
 };
-Result<RuleSides> sidesOf(const OpDef &def, const user_op::ShardingRule &rule) {
+Result<RuleText> textOf(const OpDef &def, const user_op::ShardingRule &rule) {
   const size_t arrow = rule.einsum.find("->");
   if (arrow == std::string::npos) return ruleError(def, "the sharding rule '" + rule.einsum + "' has no ->");
-  return RuleSides{splitTerms(rule.einsum.substr(0, arrow)), splitTerms(rule.einsum.substr(arrow + 2))};
+  RuleText text{{}, {}, splitTerms(rule.einsum.substr(arrow + 2))};
+  std::string inputs = rule.einsum.substr(0, arrow);
+  if (const size_t colon = inputs.find(':'); colon != std::string::npos) {
+    text.first = namesIn({inputs.substr(0, colon)});
+    inputs.erase(0, colon + 1);
+  }
+  text.inputs = splitTerms(inputs);
+  return text;
 }
 
 class RuleSignatures {
 public:
-  RuleSignatures(const OpInstance &op, const user_op::ShardingRule &rule) : op_(op), rule_(rule) {}
+  RuleSignatures(const OpInstance &op, const user_op::ShardingRule &rule, int64_t parts)
+      : op_(op), rule_(rule), parts_(parts) {}
 
   Result<std::vector<SbpSignature>> run() {
     OPC_RETURN_IF_ERROR(checkShardingRule(op_.def(), rule_));
-    OPC_ASSIGN_OR_RETURN(const RuleSides sides, sidesOf(op_.def(), rule_));
-    OPC_RETURN_IF_ERROR(place(sides.inputs, op_.def().inputs, op_.inputArgs(), op_.inputDescs(), &inputs_));
-    OPC_RETURN_IF_ERROR(place(sides.outputs, op_.def().outputs, op_.outputArgs(), op_.outputDescs(), &outputs_));
+    OPC_ASSIGN_OR_RETURN(const RuleText text, textOf(op_.def(), rule_));
+    OPC_RETURN_IF_ERROR(place(text.inputs, op_.def().inputs, op_.inputArgs(), op_.inputDescs(), &inputs_));
+    OPC_RETURN_IF_ERROR(place(text.outputs, op_.def().outputs, op_.outputArgs(), op_.outputDescs(), &outputs_));
     dropBroadcastAxes();
-    std::vector<SbpSignature> found;
-    for (const std::string &factor : order_) splitFactor(factor, &found);
-    for (const auto &group : rule_.linear) linearGroup(group, &found);
-    return found;
+    const auto placeOf = [&](const std::string &factor) {
+      const std::string &name = factor.starts_with("...") ? "..." : factor;
+      return std::find(text.first.begin(), text.first.end(), name) - text.first.begin();
+    };
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](const auto &a, const auto &b) { return placeOf(a) < placeOf(b); });
+    for (const std::string &factor : order_) splitFactor(factor);
+    for (const auto &group : rule_.linear) linearGroup(group);
+    unreadSums();
+    return std::move(found_);
   }
 
 private:
-  /// Factors for each tensor. Arguments that the rule has no term for cannot be split.
+  using States = std::vector<SbpParallel>;
+
+  /// Terms for each tensor. Arguments that the rule has no term for cannot be split.
   Status place(const std::vector<std::string> &terms, const std::vector<user_op::ArgDef> &args,
-               const user_op::ArgList &list, const std::vector<TensorDesc> &descs, std::vector<Factors> *out) {
+               const user_op::ArgList &list, const std::vector<TensorDesc> &descs, std::vector<Term> *out) {
     for (size_t t = 0; t < list.size(); ++t) {
       size_t arg = 0;
       while (arg < args.size() && args[arg].name != list[t].first) ++arg;
-      const int64_t rank = descs[t].shape().NumAxes();
-      if (arg >= terms.size()) {
-        out->push_back(Factors(static_cast<size_t>(rank)));
-        continue;
+      const Shape &shape = descs[t].shape();
+      OPC_ASSIGN_OR_RETURN(Term term, expandTerm(op_.def(), arg < terms.size() ? terms[arg] : "..", shape.NumAxes()));
+      for (size_t a = 0; a < term.axes.size(); ++a) {
+        const auto &[factor, isMultiple] = term.axes[a];
+        const int64_t size = shape.At(static_cast<int64_t>(a));
+        if (factor.empty()) continue;
+        if (!size_.count(factor)) order_.push_back(factor);
+        size_[factor] = std::max(size_[factor], isMultiple ? 0 : size);
+        if (isMultiple) divided_.insert(factor);
+        if (size % parts_ != 0) uneven_.insert(factor);
       }
-      OPC_ASSIGN_OR_RETURN(Factors factors, expandTerm(op_.def(), terms[arg], rank));
-      for (size_t a = 0; a < factors.size(); ++a) {
-        const std::string &f = factors[a];
-        if (f.empty()) continue;
-        if (!size_.count(f)) order_.push_back(f);
-        size_[f] = std::max(size_[f], descs[t].shape().At(static_cast<int64_t>(a)));
-      }
-      out->push_back(std::move(factors));
+      out->push_back(std::move(term));
     }
     return Status::ok();
   }
 
   void dropBroadcastAxes() {
-    auto drop = [&](std::vector<Factors> &tensors, const std::vector<TensorDesc> &descs) {
+    auto drop = [&](std::vector<Term> &tensors, const std::vector<TensorDesc> &descs) {
       for (size_t t = 0; t < tensors.size(); ++t)
-        for (size_t a = 0; a < tensors[t].size(); ++a)
-          if (std::string &f = tensors[t][a]; !f.empty() && descs[t].shape().At(static_cast<int64_t>(a)) != size_[f])
+        for (size_t a = 0; a < tensors[t].axes.size(); ++a)
+          if (auto &[f, isMultiple] = tensors[t].axes[a];
+              !f.empty() && !isMultiple && descs[t].shape().At(static_cast<int64_t>(a)) != size_[f])
             f.clear();
     };
     drop(inputs_, op_.inputDescs());
@@ -151,61 +185,90 @@ private:
   }
 
   /// The axis of a factor; -1: the tensor does not have it; -2: twice.
-  static int64_t axisOf(const Factors &factors, const std::string &factor) {
+  static int64_t axisOf(const Term &term, const std::string &factor) {
     int64_t axis = -1;
-    for (size_t a = 0; a < factors.size(); ++a)
-      if (factors[a] == factor) axis = axis == -1 ? static_cast<int64_t>(a) : -2;
+    for (size_t a = 0; a < term.axes.size(); ++a)
+      if (term.axes[a].factor == factor) axis = axis == -1 ? static_cast<int64_t>(a) : -2;
     return axis;
   }
 
-  void splitFactor(const std::string &factor, std::vector<SbpSignature> *found) const {
-    SbpSignature s;
-    for (size_t t = 0; t < inputs_.size(); ++t) {
-      const int64_t axis = axisOf(inputs_[t], factor);
-      if (axis == -2) return;
-      const auto &[arg, index] = op_.inputArgs()[t];
-      s.set(arg, index, axis < 0 ? SbpParallel::broadcast() : SbpParallel::split(axis));
+  void splitFactor(const std::string &factor) {
+    if (divided_.count(factor) && uneven_.count(factor)) return;
+    const bool isSum = std::any_of(rule_.reductions.begin(), rule_.reductions.end(),
+                                   [&](const auto &r) { return r.factor == factor && r.kind == ReductionKind::kSum; });
+    States in, out;
+    bool sums = false;
+    for (const Term &term : outputs_) {
+      const int64_t axis = axisOf(term, factor);
+      if (axis == -2 || (axis == -1 && !isSum)) return;
+      sums |= axis == -1;
+      out.push_back(axis == -1 ? SbpParallel::partialSum() : SbpParallel::split(axis));
     }
-    for (size_t t = 0; t < outputs_.size(); ++t) {
-      const int64_t axis = axisOf(outputs_[t], factor);
+    for (const Term &term : inputs_) {
+      const int64_t axis = axisOf(term, factor);
       if (axis == -2) return;
-      const auto &[arg, index] = op_.outputArgs()[t];
-      if (axis >= 0) {
-        s.set(arg, index, SbpParallel::split(axis));
-        continue;
-      }
-      bool sum = false;
-      for (const auto &r : rule_.reductions) sum |= r.factor == factor && r.kind == ReductionKind::kSum;
-      if (!sum) return;
-      s.set(arg, index, SbpParallel::partialSum());
+      in.push_back(axis >= 0              ? SbpParallel::split(axis)
+                   : sums && term.isAdded ? SbpParallel::partialSum()
+                                          : SbpParallel::broadcast());
     }
-    found->push_back(std::move(s));
+    found_.push_back(signature(in, out));
   }
 
-  void linearGroup(const user_op::LinearGroup &group, std::vector<SbpSignature> *found) const {
-    SbpSignature s;
+  void linearGroup(const user_op::LinearGroup &group) {
+    States in, out;
     bool isThere = false; // else all its inputs are optional ones that this op does without
-    for (const auto &[arg, index] : op_.inputArgs()) {
+    for (size_t t = 0; t < inputs_.size(); ++t) {
       int32_t position = 0;
-      while (op_.def().inputs[static_cast<size_t>(position)].name != arg) ++position;
-      const bool in = std::find(group.inputs.begin(), group.inputs.end(), position) != group.inputs.end();
-      isThere |= in;
-      s.set(arg, index, in ? SbpParallel::partialSum() : SbpParallel::broadcast());
+      while (op_.def().inputs[static_cast<size_t>(position)].name != op_.inputArgs()[t].first) ++position;
+      const bool isIn = std::find(group.inputs.begin(), group.inputs.end(), position) != group.inputs.end();
+      isThere |= isIn;
+      in.push_back(isIn || inputs_[t].isAdded ? SbpParallel::partialSum() : SbpParallel::broadcast());
     }
     if (!isThere) return;
-    for (const auto &[arg, index] : op_.outputArgs()) s.set(arg, index, SbpParallel::partialSum());
-    found->push_back(std::move(s));
+    for (const Term &term : outputs_)
+      out.push_back(term.isUnread ? SbpParallel::broadcast() : SbpParallel::partialSum());
+    found_.push_back(signature(in, out));
+  }
+
+  /// Inputs whose values are not read may be partial sums where the outputs are, and where all else is whole.
+  void unreadSums() {
+    if (std::none_of(inputs_.begin(), inputs_.end(), [](const Term &t) { return t.isUnread; })) return;
+    const auto take = [&](SbpSignature s) {
+      for (size_t t = 0; t < inputs_.size(); ++t) {
+        if (!inputs_[t].isUnread) continue;
+        if (!s.states[t].second.has_broadcast_parallel()) return;
+        s.states[t].second = SbpParallel::partialSum();
+      }
+      found_.push_back(std::move(s));
+    };
+    const auto isSum = [](const auto &state) { return state.second.has_partial_sum_parallel(); };
+    for (size_t i = 0, known = found_.size(); i < known; ++i) {
+      const auto &states = found_[i].states;
+      if (std::any_of(states.begin() + static_cast<ptrdiff_t>(inputs_.size()), states.end(), isSum)) take(found_[i]);
+    }
+    const auto whole = [](const std::vector<Term> &terms) { return States(terms.size(), SbpParallel::broadcast()); };
+    take(signature(whole(inputs_), whole(outputs_)));
+  }
+
+  SbpSignature signature(const States &in, const States &out) const {
+    SbpSignature s;
+    for (size_t t = 0; t < in.size(); ++t) s.states.emplace_back(op_.inputArgs()[t], in[t]);
+    for (size_t t = 0; t < out.size(); ++t) s.states.emplace_back(op_.outputArgs()[t], out[t]);
+    return s;
   }
 
   const OpInstance &op_;
   const user_op::ShardingRule &rule_;
-  std::vector<Factors> inputs_, outputs_;
-  std::vector<std::string> order_; // factors as they first appear
+  const int64_t parts_;
+  std::vector<Term> inputs_, outputs_;
+  std::vector<std::string> order_; // factors as they first appear, those that the rule puts first before the others
   std::map<std::string, int64_t> size_;
+  std::set<std::string> divided_, uneven_; // factors of which an axis is a multiple, and does not divide
+  std::vector<SbpSignature> found_;
 };
 
 /// What a text says of more arguments than there are, or of factors that nobody has.
-Status checkTerms(const OpDef &def, const user_op::ShardingRule &rule, const RuleSides &sides) {
+Status checkTerms(const OpDef &def, const user_op::ShardingRule &rule, const RuleText &sides) {
   const std::string text = "the sharding rule '" + rule.einsum + "' ";
   const auto fits = [&](const std::vector<std::string> &terms, const std::vector<user_op::ArgDef> &args,
                         const char *what) {
@@ -216,7 +279,12 @@ Status checkTerms(const OpDef &def, const user_op::ShardingRule &rule, const Rul
   };
   OPC_RETURN_IF_ERROR(fits(sides.inputs, def.inputs, "input"));
   OPC_RETURN_IF_ERROR(fits(sides.outputs, def.outputs, "output"));
+  for (const std::string &term : sides.outputs)
+    if (term.starts_with("+")) return ruleError(def, text + "has the output '" + term + "': only inputs are added");
   const std::vector<std::string> in = namesIn(sides.inputs), out = namesIn(sides.outputs);
+  for (const std::string &name : sides.first)
+    if (!contains(in, name) && !contains(out, name))
+      return ruleError(def, text + "puts '" + name + "' first, which is in no term of it");
   const auto isReduced = [&](const std::string &name) {
     return std::any_of(rule.reductions.begin(), rule.reductions.end(), [&](const auto &r) { return r.factor == name; });
   };
@@ -241,7 +309,7 @@ bool hasAddition(DataType type) { return type != kBool && isTensorDataType(type)
 Status checkShardingRule(const OpDef &def, const user_op::ShardingRule &rule) {
   if (rule.empty()) return Status::ok();
   const std::string text = "the sharding rule '" + rule.einsum + "' ";
-  OPC_ASSIGN_OR_RETURN(const RuleSides sides, sidesOf(def, rule));
+  OPC_ASSIGN_OR_RETURN(const RuleText sides, textOf(def, rule));
   OPC_RETURN_IF_ERROR(checkTerms(def, rule, sides));
   std::vector<std::string> known = namesIn(sides.inputs);
   for (std::string &name : namesIn(sides.outputs)) known.push_back(std::move(name));
@@ -349,7 +417,7 @@ Result<std::vector<SbpSignature>> signaturesOf(const OpInstance &op, int64_t par
     rule = found.value();
   }
   if (!rule.empty()) {
-    OPC_ASSIGN_OR_RETURN(std::vector<SbpSignature> made, RuleSignatures(op, rule).run());
+    OPC_ASSIGN_OR_RETURN(std::vector<SbpSignature> made, RuleSignatures(op, rule, parts).run());
     listed = std::move(made);
   }
   listed.emplace_back(); // all-B

@@ -224,6 +224,94 @@ TEST_CASE("dropout drops the same elements, however it is split", "[sbp]") {
     CHECK(has(sound, s));
 }
 
+namespace {
+
+/// The signatures of an op with one rule, whose tensors are f32 with these shapes.
+Result<std::vector<std::string>> ofRule(const user_op::ShardingRule &rule, const std::vector<Shape> &inputs,
+                                        const std::vector<Shape> &outputs, int64_t parts) {
+  user_op::OpDef def;
+  def.name = "ruled";
+  def.sharding = rule;
+  user_op::OpConf conf{"op", "ruled", {}, {}, {}};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    def.inputs.push_back({"in" + std::to_string(i)});
+    conf.inputs.push_back({def.inputs.back().name, {"x" + std::to_string(i) + "/out"}});
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    def.outputs.push_back({"out" + std::to_string(i)});
+    conf.outputs.push_back({def.outputs.back().name, {"op/out" + std::to_string(i) + "_0"}});
+  }
+  OpInstance op(def, conf);
+  for (size_t i = 0; i < inputs.size(); ++i) op.inputDescs()[i] = user_op::TensorDesc(inputs[i], kFloat);
+  for (size_t i = 0; i < outputs.size(); ++i) op.outputDescs()[i] = user_op::TensorDesc(outputs[i], kFloat);
+  OPC_ASSIGN_OR_RETURN(auto signatures, signaturesOf(op, parts));
+  std::vector<std::string> list;
+  for (const SbpSignature &s : signatures) list.push_back(signatureText(op, s));
+  return list;
+}
+void checkRule(const user_op::ShardingRule &rule, const std::vector<Shape> &inputs, const std::vector<Shape> &outputs,
+               int64_t parts, const std::vector<std::string> &expected) {
+  INFO(rule.einsum << " on " << parts);
+  const auto found = ofRule(rule, inputs, outputs, parts);
+  REQUIRE(found);
+  CHECK(*found == expected);
+}
+
+using user_op::Linear;
+using user_op::ShardingRule;
+using user_op::Sum;
+
+} // namespace
+
+TEST_CASE("what is added to the outputs is a partial sum where they are", "[sbp]") {
+  // a b + c: each device that made a part of the sums would add all of c.
+  checkRule(ShardingRule("m k, k n, + m n -> m n", Sum("k"), Linear({0})), {{4, 6}, {6, 8}, {4, 8}}, {{4, 8}}, 2,
+            {"(S(0), B, S(0)) -> (S(0))", "(S(1), S(0), P) -> (P)", "(B, S(1), S(1)) -> (S(1))", "(P, B, P) -> (P)",
+             "(B, B, B) -> (B)"});
+  checkRule(ShardingRule("m k, + n -> m n", Sum("k")), {{4, 6}, {8}}, {{4, 8}}, 2,
+            {"(S(0), B) -> (S(0))", "(S(1), P) -> (P)", "(B, S(0)) -> (S(1))", "(B, B) -> (B)"});
+}
+
+TEST_CASE("of an input that gives its shape alone addends do as well", "[sbp]") {
+  checkRule(ShardingRule("a b, ? b -> b", Sum("a"), Linear({0})), {{4, 6}, {6}}, {{6}}, 2,
+            {"(S(0), B) -> (P)", "(S(1), S(0)) -> (S(0))", "(P, B) -> (P)", "(S(0), P) -> (P)", "(P, P) -> (P)",
+             "(B, P) -> (B)", "(B, B) -> (B)"});
+  checkRule(ShardingRule("? ... -> ..."), {{4, 6}}, {{4, 6}}, 2,
+            {"(S(0)) -> (S(0))", "(S(1)) -> (S(1))", "(P) -> (B)", "(B) -> (B)"});
+}
+
+TEST_CASE("an output that does not depend on the inputs' values is whole where they are addends", "[sbp]") {
+  checkRule(ShardingRule("n -> n, ? n", Linear({0})), {{4}}, {{4}, {4}}, 2,
+            {"(S(0)) -> (S(0), S(0))", "(P) -> (P, B)", "(B) -> (B, B)"});
+}
+
+TEST_CASE("an axis of several parts for each of a factor is cut where the devices divide both", "[sbp]") {
+  const ShardingRule patches("n c . -> n c*");
+  const std::vector<Shape> in{{8, 6, 5}}, out{{8, 12}};
+  checkRule(patches, in, out, 2, {"(S(0)) -> (S(0))", "(S(1)) -> (S(1))", "(B) -> (B)"});
+  checkRule(patches, in, out, 4, {"(S(0)) -> (S(0))", "(B) -> (B)"}); // 12 rows divide by 4, 6 channels do not
+  // Without the mark an axis of another length is one along which the tensor is repeated.
+  checkRule(ShardingRule("n c . -> n c"), {{8, 1, 5}}, {{8, 12}}, 2,
+            {"(S(0)) -> (S(0))", "(B) -> (S(1))", "(B) -> (B)"});
+}
+
+TEST_CASE("a rule may leave axes whole and put factors first", "[sbp]") {
+  checkRule(ShardingRule("n .. -> .., n ..", Sum("n")), {{4, 6, 8}}, {{6}, {4, 8}}, 2,
+            {"(S(0)) -> (P, S(0))", "(B) -> (B, B)"});
+  checkRule(
+      ShardingRule("n ...: m ..., n -> m ... n"), {{2, 4, 6}, {8}}, {{2, 4, 6, 8}}, 2,
+      {"(B, S(0)) -> (S(3))", "(S(1), B) -> (S(1))", "(S(2), B) -> (S(2))", "(S(0), B) -> (S(0))", "(B, B) -> (B)"});
+}
+
+TEST_CASE("marks and dots that say nothing are refused", "[sbp]") {
+  for (const char *rule : {"n -> + n", ".. ... -> n", "n .. .. -> n", "q: n -> n"}) {
+    INFO(rule);
+    const auto found = ofRule(ShardingRule(rule), {{4}}, {{4}}, 2);
+    REQUIRE_FALSE(found);
+    CHECK(found.status().id() == "OPC0301");
+  }
+}
+
 TEST_CASE("an optional input that is not there makes no partial sum", "[sbp]") {
   user_op::OpDef def;
   def.name = "biased";
