@@ -6,19 +6,6 @@
 
 namespace opc::ops {
 
-/// The rule of an op whose tensors all have the same axes, of which those in `whole` stay in one piece. With `linear`
-/// the inputs may be partial sums together.
-inline user_op::ShardingRule alikeRule(const user_op::SbpContext &ctx, int64_t rank, const std::vector<int64_t> &whole,
-                                       bool linear = true) {
-  std::vector<int32_t> inputs;
-  for (const auto &[arg, index] : ctx.inputs())
-    if (index == 0) inputs.push_back(static_cast<int32_t>(inputs.size()));
-  const AxisFactors axes = axisFactors(rank, whole);
-  user_op::ShardingRule rule = shardingRule(std::vector<AxisFactors>(inputs.size(), axes), {axes});
-  if (linear) rule.add(user_op::Linear(inputs));
-  return rule;
-}
-
 /// The states of a listed signature: S(0), B, P.
 namespace sbp {
 inline SbpParallel S(int64_t axis) { return SbpParallel::split(axis); }
