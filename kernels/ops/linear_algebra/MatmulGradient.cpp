@@ -80,16 +80,12 @@ Maybe<void> inferGradB(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-Maybe<void> gradBSignatures(SbpContext *ctx) {
-  const int64_t last = ctx->In("a").shape().NumAxes() - 1;
-  const OpArg a("a", 0), b("b", 0);
-  const ArgList out = {{"out", 0}, {"_add_to_output", 0}}; // what is not said is B
-  for (int64_t i = 0; i < last; ++i) ctx->NewBuilder().Split(a, i).Split(b, i).PartialSum(out).Build();
-  ctx->NewBuilder().Split(a, last).Split(out, 0).Build();
-  ctx->NewBuilder().Split(b, last).Split(out, 1).Build();
-  ctx->NewBuilder().PartialSum(a).PartialSum(out).Build();
-  ctx->NewBuilder().PartialSum(b).PartialSum(out).Build();
-  return Maybe<void>::Ok();
+Maybe<ShardingRule> gradBSharding(const SbpContext &ctx) {
+  const AxisFactors batch = axisFactors(ctx.In("a").shape().NumAxes() - 1);
+  AxisFactors a = batch, b = batch;
+  a.push_back("k");
+  b.push_back("n");
+  return withSums(batch, shardingRule({a, b, {"+", "k", "n"}}, {{"k", "n"}}, Linear({0}), Linear({1})));
 }
 
 template <class T> class GradBKernel final : public StagedKernel<T> {
@@ -110,7 +106,7 @@ REGISTER_USER_OP("broadcast_matmul_grad_b")
     .Output("out")
     .Attr<double>("alpha", 1.0)
     .SetTensorDescInferFn(inferGradB)
-    .SetGetSbpFn(gradBSignatures)
+    .Sharding(gradBSharding)
     .SetComputeComplexityFn([](InferContext *ctx) {
       const Shape &b = ctx->In("b").shape();
       return operations(ctx, "a", b.At(b.NumAxes() - 1));

@@ -107,30 +107,20 @@ Maybe<void> inferMatrixProduct(InferContext *ctx, BatchRule rule) {
   return Maybe<void>::Ok();
 }
 
-Maybe<void> matrixProductSignatures(SbpContext *ctx) {
-  const Shape &sa = ctx->In("a").shape(), &sb = ctx->In("b").shape();
-  const int64_t ra = sa.NumAxes(), rb = sb.NumAxes();
-  const bool ta = isTransposed(sa, ctx->Attr<bool>("transpose_a"));
-  const bool tb = isTransposed(sb, ctx->Attr<bool>("transpose_b"));
-  // A vector has the summed dimension alone.
-  const int64_t batchA = std::max<int64_t>(ra - 2, 0), batchB = std::max<int64_t>(rb - 2, 0);
-  const int64_t batches = std::max(batchA, batchB), columns = batches + (ra > 1);
-  const int64_t termsA = ra == 1 ? 0 : ta ? ra - 2 : ra - 1, termsB = rb == 1 ? 0 : tb ? rb - 1 : rb - 2;
-  const OpArg a("a", 0), b("b", 0);
-  const ArgList out = {{"out", 0}, {"_add_to_output", 0}}; // what is not said is B
-  if (ra > 1) ctx->NewBuilder().Split(a, ta ? ra - 1 : ra - 2).Split(out, batches).Build();
-  if (rb > 1) ctx->NewBuilder().Split(b, tb ? rb - 2 : rb - 1).Split(out, columns).Build();
-  ctx->NewBuilder().Split(a, termsA).Split(b, termsB).PartialSum(out).Build();
-  ctx->NewBuilder().PartialSum(a).PartialSum(out).Build();
-  ctx->NewBuilder().PartialSum(b).PartialSum(out).Build();
-  for (int64_t i = 0; i < batches; ++i) {
-    const int64_t ia = i - (batches - batchA), ib = i - (batches - batchB);
-    auto batch = ctx->NewBuilder();
-    if (ia >= 0 && (sa.At(ia) != 1 || ib < 0 || sb.At(ib) == 1)) batch.Split(a, ia);
-    if (ib >= 0 && (sb.At(ib) != 1 || ia < 0 || sa.At(ia) == 1)) batch.Split(b, ib);
-    batch.Split(out, i).Build();
+Maybe<ShardingRule> matrixProductSharding(const SbpContext &ctx) {
+  const Shape &sa = ctx.In("a").shape(), &sb = ctx.In("b").shape();
+  AxisFactors a{"k"}, b{"k"}, out{"..."}; // a vector has the summed dimension alone
+  if (sa.NumAxes() > 1) {
+    a = isTransposed(sa, ctx.Attr<bool>("transpose_a")) ? AxisFactors{"...", "k", "m"} : AxisFactors{"...", "m", "k"};
+    out.push_back("m");
   }
-  return Maybe<void>::Ok();
+  if (sb.NumAxes() > 1) {
+    b = isTransposed(sb, ctx.Attr<bool>("transpose_b")) ? AxisFactors{"...", "n", "k"} : AxisFactors{"...", "k", "n"};
+    out.push_back("n");
+  }
+  AxisFactors first(out.begin() + 1, out.end());
+  first.push_back("k");
+  return inOrder(first, shardingRule({a, b, added(out)}, {out}, Sum("k"), Linear({0}), Linear({1})));
 }
 
 } // namespace opc::ops

@@ -5,6 +5,7 @@
 #include "Gemm.h"
 #include "opc/PackedInputs.h"
 #include "support/Operator.h"
+#include "support/SbpRules.h"
 
 #include <algorithm>
 
@@ -39,9 +40,9 @@ inline bool isTransposed(const Shape &s, bool attribute) { return attribute && s
 /// attribute says so. `_add_to_output`, if given, has out's type.
 Maybe<void> inferMatrixProduct(InferContext *ctx, BatchRule rule);
 
-/// The signatures of a bilinear product: rows of a, columns of b, the summed dimension, batch dimensions, and partial
+/// The rule of a bilinear product: rows of a, columns of b, the summed dimension, batch dimensions, and partial
 /// sums on either side.
-Maybe<void> matrixProductSignatures(SbpContext *ctx);
+Maybe<ShardingRule> matrixProductSharding(const SbpContext &ctx);
 
 /// "a is f32[2,3], b is f64[3,4]: one element type is needed".
 Error dtypeMismatch(const std::string &argA, const TensorDesc &a, const std::string &argB, const TensorDesc &b);

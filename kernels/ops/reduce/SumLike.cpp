@@ -1,6 +1,7 @@
 // reduce_sum_like: the gradient of a broadcast.
 // SPDX-License-Identifier: Apache-2.0
 #include "reduce/ReduceOp.h"
+#include "support/SbpRules.h"
 #include "support/StridedCopy.h"
 
 namespace opc::ops::reduce {
@@ -67,24 +68,20 @@ std::vector<int64_t> axesInLike(const Shape &x, const Shape &like, const std::ve
   return found;
 }
 
-/// Listed: the values of like are not read, so that it may be in any state, which no rule can say.
-Maybe<void> listSignatures(SbpContext *ctx) {
-  const Shape &x = ctx->In("x").shape(), &like = ctx->In("like").shape();
-  const auto axes = JUST(axesOf(ctx, x));
-  const OpArg from("x", 0), likeArg("like", 0), to("y", 0);
-  const std::vector<int64_t> inLike = axesInLike(x, like, axes);
-  for (int64_t a = 0; a < x.NumAxes(); ++a) {
-    const int64_t own = inLike[static_cast<size_t>(a)];
-    if (std::binary_search(axes.begin(), axes.end(), a))
-      ctx->NewBuilder().Split(from, a).Broadcast(likeArg).PartialSum(to).Build();
-    else if (own >= 0)
-      ctx->NewBuilder().Split(from, a).Split(likeArg, own).Split(to, own).Build();
-  }
-  ctx->NewBuilder().PartialSum(from).Broadcast(likeArg).PartialSum(to).Build();
-  ctx->NewBuilder().PartialSum(from).PartialSum(likeArg).PartialSum(to).Build();
-  ctx->NewBuilder().Broadcast(from).PartialSum(likeArg).Broadcast(to).Build();
-  for (int64_t a : axes) ctx->NewBuilder().Split(from, a).PartialSum(likeArg).PartialSum(to).Build();
-  return Maybe<void>::Ok();
+/// The values of like are not read.
+Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const Shape &shape = ctx.In("x").shape(), &like = ctx.In("like").shape();
+  const auto axes = JUST(axesOf(&ctx, shape));
+  const std::vector<int64_t> inLike = axesInLike(shape, like, axes);
+  AxisFactors x = axisFactors(shape.NumAxes()), y(like.dim_vec().size(), "."), sums;
+  for (size_t a = 0; a < x.size(); ++a)
+    if (std::binary_search(axes.begin(), axes.end(), static_cast<int64_t>(a)))
+      sums.push_back(x[a]);
+    else if (inLike[a] >= 0)
+      y[static_cast<size_t>(inLike[a])] = x[a];
+    else
+      x[a] = ".";
+  return withSums(sums, shardingRule({x, unread(y)}, {y}, Linear({0})));
 }
 
 size_t tmpSize(InferContext *ctx) {
@@ -98,7 +95,7 @@ REGISTER_USER_OP("reduce_sum_like")
     .Output("y")
     .RequiredAttr<std::vector<int32_t>>("axis")
     .SetTensorDescInferFn(infer)
-    .SetGetSbpFn(listSignatures)
+    .Sharding(sharding)
     .Doc("The sum of x over the given axes in the shape of like, whose values are not read: the gradient of a "
          "broadcast. An empty list of axes copies x.")
     .Cases({Case("rows").In("x", {3, 4}).In("like", {4}).Attr("axis", std::vector<int32_t>{0}),
