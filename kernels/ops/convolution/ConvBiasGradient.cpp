@@ -23,12 +23,11 @@ Maybe<void> infer(InferContext *ctx) {
 }
 
 Maybe<ShardingRule> sharding(const SbpContext &ctx) {
-  const AxisFactors dy = axisFactors(ctx.In("dy").shape().NumAxes());
-  const std::string &channel = dy[static_cast<size_t>(JUST(channelAxis(ctx, "dy")))];
-  ShardingRule rule = shardingRule({dy}, {{channel}}, Linear({0}));
-  for (const std::string &factor : dy)
-    if (factor != channel) rule.add(Sum(factor));
-  return rule;
+  AxisFactors sums = axisFactors(ctx.In("dy").shape().NumAxes());
+  const AxisFactors dy = sums;
+  const int64_t channel = JUST(channelAxis(ctx, "dy"));
+  sums.erase(sums.begin() + channel);
+  return withSums(sums, shardingRule({dy}, {{dy[static_cast<size_t>(channel)]}}, Linear({0})));
 }
 
 /// One thread adds up a channel, samples in order, rows of positions in f64.

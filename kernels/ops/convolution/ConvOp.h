@@ -21,6 +21,19 @@ Maybe<void> checkFilterVector(InferContext *ctx, const std::string &arg, const C
 /// _add_to_output, if given, is what the convolution gives.
 Maybe<void> checkAddend(InferContext *ctx, const TensorDesc &out);
 
+/// The factors of a convolution: channels and filters for themselves, of which the channels are summed; with groups,
+/// whole groups of both together. A filter's own channels then stay whole.
+struct ChannelFactors {
+  std::string channels, filters, ofFilter;
+  AxisFactors sums;
+};
+inline ChannelFactors channelFactors(const SbpContext &ctx) {
+  const int32_t groups = ctx.Attr<int32_t>("groups");
+  if (groups == 1) return {"c", "f", "c", {"c"}};
+  const std::string group = groups % ctx.parallel_num() == 0 ? "g*" : ".";
+  return {group, group, ".", {}};
+}
+
 /// The attribute of the backward ops, which serve convolutions over 1, 2 and 3 dimensions.
 Maybe<int> numSpatialDims(InferContext *ctx);
 inline int spatialDims(const TensorDesc &image) { return static_cast<int>(image.shape().NumAxes()) - 2; }

@@ -16,24 +16,16 @@ Maybe<void> infer(InferContext *ctx, int dims) {
   return Maybe<void>::Ok();
 }
 
-/// Batch, filters, and channels (partial sums); spatial dimensions would need their neighbours' rows. What is not said
-/// is B.
-Maybe<void> listSignatures(SbpContext *ctx) {
-  const int64_t channel = JUST(channelAxis(*ctx, "in")), groups = ctx->Attr<int32_t>("groups");
-  const OpArg in("in", 0), weight("weight", 0), bias("bias", 0);
-  const ArgList out = {{"out", 0}, {"_add_to_output", 0}}, sums = {{"out", 0}, {"_add_to_output", 0}, {"bias", 0}};
-  ctx->NewBuilder().Split(in, 0).Split(out, 0).Build();
-  // With groups, whole groups of channels and filters together; without, the filters for themselves.
-  if (groups == 1)
-    ctx->NewBuilder().Split(weight, 0).Split(bias, 0).Split(out, channel).Build();
-  else if (groups % ctx->parallel_num() == 0)
-    ctx->NewBuilder().Split(in, channel).Split(weight, 0).Split(bias, 0).Split(out, channel).Build();
-  // What is added joins the output's state, or each device would add it whole. The input's channels are summed; and the
-  // convolution is linear in one operand at a time.
-  if (groups == 1) ctx->NewBuilder().Split(in, channel).Split(weight, channel).PartialSum(sums).Build();
-  ctx->NewBuilder().PartialSum(in).PartialSum(sums).Build();
-  ctx->NewBuilder().PartialSum(weight).PartialSum(sums).Build();
-  return Maybe<void>::Ok();
+/// Batch, filters, and channels (partial sums); spatial dimensions would need their neighbours' rows. With groups,
+/// whole groups of channels and filters together. What is added joins the output's state, or each device would add it
+/// whole; the convolution is linear in one operand at a time.
+Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const ChannelFactors f = channelFactors(ctx);
+  const AxisFactors in = JUST(imageFactors(ctx, "in", "n", f.channels));
+  const AxisFactors weight = JUST(imageFactors(ctx, "in", f.filters, f.ofFilter));
+  const AxisFactors out = JUST(imageFactors(ctx, "in", "n", f.filters));
+  const ShardingRule rule = shardingRule({in, weight, {"+", f.filters}, added(out)}, {out}, Linear({0}), Linear({1}));
+  return inOrder({"n", f.filters}, withSums(f.sums, rule));
 }
 
 template <class T> class ConvKernel final : public StagedKernel<T> {
@@ -57,7 +49,7 @@ std::function<void(OpRegistry &)> definition(int dims) {
         .With(convArgs)
         .Attr<std::string>("tuning_cache", "")
         .SetTensorDescInferFn([dims](InferContext *ctx) { return infer(ctx, dims); })
-        .SetGetSbpFn(listSignatures)
+        .Sharding(sharding)
         .SetComputeComplexityFn(convOperations("out", "weight"))
         .Tolerance(kFloat, 1e-4, 1e-5)
         .Doc("Convolution over " + std::to_string(dims) + " spatial dimension" + (dims > 1 ? "s" : "") +

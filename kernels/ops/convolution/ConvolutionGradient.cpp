@@ -121,7 +121,8 @@ Maybe<void> inferDataGrad(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-/// What is not said is B.
+/// Listed: x_like, whose values are not read, is a partial sum where all else is whole and nowhere else, which no rule
+/// says. What is not said is B.
 Maybe<void> dataGradSignatures(SbpContext *ctx) {
   const int64_t channel = JUST(channelAxis(*ctx, "dy")), groups = ctx->Attr<int32_t>("groups");
   const OpArg dy("dy", 0), filter("filter", 0);
@@ -191,20 +192,12 @@ Maybe<void> inferFilterGrad(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-/// What is not said is B.
-Maybe<void> filterGradSignatures(SbpContext *ctx) {
-  const int64_t channel = JUST(channelAxis(*ctx, "dy")), groups = ctx->Attr<int32_t>("groups");
-  const OpArg dy("dy", 0), x("x", 0), diff("filter_diff", 0);
-  ctx->NewBuilder().Split(dy, 0).Split(x, 0).PartialSum(diff).Build();
-  ctx->NewBuilder().PartialSum(dy).PartialSum(diff).Build();
-  ctx->NewBuilder().PartialSum(x).PartialSum(diff).Build();
-  if (groups == 1) {
-    ctx->NewBuilder().Split(dy, channel).Split(diff, 0).Build();
-    ctx->NewBuilder().Split(x, channel).Split(diff, channel).Build();
-  } else if (groups % ctx->parallel_num() == 0) {
-    ctx->NewBuilder().Split(dy, channel).Split(x, channel).Split(diff, 0).Build();
-  }
-  return Maybe<void>::Ok();
+Maybe<ShardingRule> filterGradSharding(const SbpContext &ctx) {
+  const ChannelFactors f = channelFactors(ctx);
+  const AxisFactors dy = JUST(imageFactors(ctx, "dy", "n", f.filters));
+  const AxisFactors x = JUST(imageFactors(ctx, "dy", "n", f.channels));
+  const AxisFactors diff = JUST(imageFactors(ctx, "dy", f.filters, f.ofFilter));
+  return shardingRule({dy, x}, {diff}, Sum("n"), Linear({0}), Linear({1}));
 }
 
 template <class T> class ConvFilterGradKernel final : public StagedKernel<T> {
@@ -225,7 +218,7 @@ REGISTER_USER_OP("conv_filter_grad")
     .Output("filter_diff")
     .With(gradDefinition)
     .SetTensorDescInferFn(inferFilterGrad)
-    .SetGetSbpFn(filterGradSignatures)
+    .Sharding(filterGradSharding)
     .SetComputeComplexityFn(convOperations("dy", "filter_diff"))
     .Doc("The gradient of a convolution over num_spatial_dims dimensions by its weight: filter_diff[o, c, k] is the "
          "sum over samples n and positions p of dy[n, o, p] * x[n, c, p * strides + k * dilation_rate - "

@@ -13,17 +13,13 @@ Maybe<void> infer(InferContext *ctx, int dims) {
   return Maybe<void>::Ok();
 }
 
-/// What is not said is B.
-Maybe<void> listSignatures(SbpContext *ctx) {
-  const int64_t channel = JUST(channelAxis(*ctx, "in"));
-  const OpArg in("in", 0), weight("weight", 0), out("out", 0);
-  ctx->NewBuilder().Split(in, 0).Split(out, 0).Build();
-  ctx->NewBuilder().PartialSum(in).PartialSum(out).Build();
-  ctx->NewBuilder().PartialSum(weight).PartialSum(out).Build();
-  if (ctx->Attr<int32_t>("groups") != 1) return Maybe<void>::Ok();
-  ctx->NewBuilder().Split(in, channel).Split(weight, 0).PartialSum(out).Build();
-  ctx->NewBuilder().Split(weight, channel).Split(out, channel).Build();
-  return Maybe<void>::Ok();
+Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const bool grouped = ctx.Attr<int32_t>("groups") != 1;
+  const ChannelFactors f = grouped ? ChannelFactors{".", ".", ".", {}} : channelFactors(ctx);
+  const AxisFactors in = JUST(imageFactors(ctx, "in", "n", f.channels));
+  const AxisFactors weight = JUST(imageFactors(ctx, "in", f.channels, f.filters));
+  const AxisFactors out = JUST(imageFactors(ctx, "in", "n", f.filters));
+  return withSums(f.sums, shardingRule({in, weight}, {out}, Linear({0}), Linear({1})));
 }
 
 template <class T> class DeconvKernel final : public StagedKernel<T> {
@@ -44,7 +40,7 @@ std::function<void(OpRegistry &)> definition(int dims) {
         .With(convArgs)
         .Attr<Ints>("output_padding", {})
         .SetTensorDescInferFn([dims](InferContext *ctx) { return infer(ctx, dims); })
-        .SetGetSbpFn(listSignatures)
+        .Sharding(sharding)
         .SetComputeComplexityFn(convOperations("in", "weight"))
         .Tolerance(kFloat, 1e-4, 1e-5)
         .Doc("Transposed convolution over " + std::to_string(dims) + " spatial dimension" + (dims > 1 ? "s" : "") +

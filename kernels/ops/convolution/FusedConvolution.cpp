@@ -59,15 +59,11 @@ Maybe<void> infer(InferContext *ctx) {
 }
 
 /// The batch, and the filters with everything that there is one of for each. What else a convolution allows would need
-/// the activation after the sum. What is not said is B.
-Maybe<void> listSignatures(SbpContext *ctx) {
-  const OpArg in("in", 0);
-  const ArgList out = {{"_add_to_output", 0}, {"out", 0}};
-  ctx->NewBuilder().Split(in, 0).Split(out, 0).Build();
-  if (ctx->Attr<int32_t>("groups") != 1) return Maybe<void>::Ok();
-  const int64_t channel = JUST(channelAxis(*ctx, "in"));
-  ctx->NewBuilder().Split(ctx->inputs(), 0).Broadcast(in).Split(out, channel).Build();
-  return Maybe<void>::Ok();
+/// the activation after the sum.
+Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const std::string filters = ctx.Attr<int32_t>("groups") == 1 ? "f" : ".";
+  const AxisFactors out = JUST(imageFactors(ctx, "in", "n", filters)), each{filters};
+  return shardingRule({{"n", ".."}, {filters, ".."}, each, each, each, each, each, out}, {out});
 }
 
 Case normalized(const char *name, Shape in, Shape weight) {
@@ -187,7 +183,7 @@ REGISTER_USER_OP("fused_conv2d")
     .Attr<double>("activation_min", 0.0)
     .Attr<double>("activation_max", 0.0)
     .SetTensorDescInferFn(infer)
-    .SetGetSbpFn(listSignatures)
+    .Sharding(sharding)
     .SetComputeComplexityFn(convOperations("out", "weight"))
     .Tolerance(kFloat, 1e-4, 1e-5)
     .NoGrad("the compiler makes it after gradients have been generated")

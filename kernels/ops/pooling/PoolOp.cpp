@@ -73,9 +73,7 @@ Maybe<void> inferGrad(InferContext *ctx, int dims, Pooling kind) {
 /// largest element is depends on all of x.
 ShardingFn sharding(size_t inputs, size_t outputs, const std::vector<LinearGroup> &linear) {
   return [=](const SbpContext &ctx) -> Maybe<ShardingRule> {
-    AxisFactors image(static_cast<size_t>(ctx.In("x").shape().NumAxes()), ".");
-    image[0] = "n";
-    image[static_cast<size_t>(JUST(channelAxis(ctx, "x")))] = "c";
+    const AxisFactors image = JUST(imageFactors(ctx, "x", "n", "c"));
     ShardingRule rule = shardingRule(std::vector<AxisFactors>(inputs, image), std::vector<AxisFactors>(outputs, image));
     rule.linear = linear;
     return rule;

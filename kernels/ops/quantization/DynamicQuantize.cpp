@@ -64,7 +64,7 @@ REGISTER_USER_OP("dynamic_quantize_linear")
     .Output("scale")
     .Output("zero_point")
     .SetTensorDescInferFn(infer)
-    .SetGetSbpFn([](SbpContext *) { return Maybe<void>::Ok(); }) // the range is that of all elements
+    .Sharding(".. -> .., .., ..") // the range is that of all elements
     .NoGrad("rounding has the derivative 0 almost everywhere")
     .Doc("Quantises f32 to u8 by its own range: low and high are the least and the largest element, or 0 when that is "
          "beyond them; scale = (high - low) / 255, zero_point = round(-low / scale), out = round(in / scale) + "

@@ -31,18 +31,13 @@ Maybe<void> inferConv(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-/// The batch, and the filters with what there is one of for each. What is not said is B.
-Maybe<void> listConvSignatures(SbpContext *ctx) {
-  const OpArg in("in", 0), out("out", 0);
-  ctx->NewBuilder().Split(in, 0).Split(out, 0).Build();
-  if (ctx->Attr<int32_t>("groups") != 1) return Maybe<void>::Ok();
-  ctx->NewBuilder()
-      .Split(vectorsOf(*ctx, {"weight_zero_point", "scale", "zero_point"}), 0)
-      .Split(OpArg("weight", 0), 0)
-      .Split(OpArg("bias", 0), 0)
-      .Split(out, JUST(channelAxis(*ctx, "in")))
-      .Build();
-  return Maybe<void>::Ok();
+/// The batch, and the filters with what there is one of for each.
+Maybe<ShardingRule> convSharding(const SbpContext &ctx) {
+  const std::string f = ctx.Attr<int32_t>("groups") == 1 ? "f" : ".";
+  const auto numbers = [&](const char *arg) { return numberFactors(ctx, arg, f); };
+  const AxisFactors out = JUST(imageFactors(ctx, "in", "n", f)), in{"n", ".."}, weight{f, ".."}, bias{f};
+  return shardingRule({in, weight, {".."}, numbers("weight_zero_point"), bias, numbers("scale"), numbers("zero_point")},
+                      {out});
 }
 
 class FusedIntegerConvKernel final : public BindingKernel {
@@ -58,21 +53,20 @@ Maybe<void> inferProduct(InferContext *ctx) {
   return checkFinish(ctx, s.n, "column");
 }
 
-/// Rows, columns, batches. What is not said is B.
-Maybe<void> listProductSignatures(SbpContext *ctx) {
-  const Shape &a = ctx->In("a").shape(), &b = ctx->In("b").shape();
-  const int64_t ra = a.NumAxes(), rb = b.NumAxes(), batches = std::max(ra, rb) - 2;
-  const OpArg left("a", 0), right("b", 0), out("out", 0);
-  ctx->NewBuilder().Split(vectorsOf(*ctx, {"a_zero_point"}), 0).Split(left, ra - 2).Split(out, batches).Build();
-  ctx->NewBuilder()
-      .Split(vectorsOf(*ctx, {"b_zero_point", "scale", "zero_point"}), 0)
-      .Split(right, ctx->Attr<bool>("transpose_b") ? rb - 2 : rb - 1)
-      .Split(OpArg("bias", 0), 0)
-      .Split(out, batches + 1)
-      .Build();
-  if (rb == 2)
-    for (int64_t i = 0; i < batches; ++i) ctx->NewBuilder().Split(left, i).Split(out, i).Build();
-  return Maybe<void>::Ok();
+/// Rows, columns, and the batches of a where b has none.
+Maybe<ShardingRule> productSharding(const SbpContext &ctx) {
+  const std::string batches = ctx.In("b").shape().NumAxes() == 2 ? "..." : "..";
+  AxisFactors b{"..", ".", "n"};
+  if (ctx.Attr<bool>("transpose_b")) std::swap(b[1], b[2]);
+  const auto columns = [&](const char *arg) { return numberFactors(ctx, arg, "n"); };
+  return inOrder({"m", "n"}, shardingRule({{batches, "m", "."},
+                                           b,
+                                           numberFactors(ctx, "a_zero_point", "m"),
+                                           columns("b_zero_point"),
+                                           {"n"},
+                                           columns("scale"),
+                                           columns("zero_point")},
+                                          {{batches, "m", "n"}}));
 }
 
 class FusedIntegerMatmulKernel final : public BindingKernel {
@@ -110,7 +104,7 @@ REGISTER_USER_OP("fused_integer_conv2d")
     .Attr<int32_t>("filters", 0)
     .With(convArgs)
     .SetTensorDescInferFn(inferConv)
-    .SetGetSbpFn(listConvSignatures)
+    .Sharding(convSharding)
     .SetComputeComplexityFn(convOperations("out", "weight"))
     .Doc(std::string("integer_conv2d and what makes bytes or real numbers of its sums (requantize, "
                      "dequantize_linear), in one pass: ") +
@@ -156,7 +150,7 @@ REGISTER_USER_OP("fused_integer_matmul")
     .With(finishArgs)
     .Attr<bool>("transpose_b", false)
     .SetTensorDescInferFn(inferProduct)
-    .SetGetSbpFn(listProductSignatures)
+    .Sharding(productSharding)
     .SetComputeComplexityFn([](InferContext *ctx) -> Maybe<double> {
       const Shape &a = ctx->In("a").shape();
       return 2.0 * static_cast<double>(ctx->Out("out").shape().elem_cnt()) * static_cast<double>(a.At(a.NumAxes() - 1));

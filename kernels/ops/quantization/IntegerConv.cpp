@@ -40,22 +40,13 @@ Maybe<void> infer(InferContext *ctx, int dims) {
   return Maybe<void>::Ok();
 }
 
-/// Batch, filters, and channels (partial sums). What is not said is B.
-Maybe<void> listSignatures(SbpContext *ctx) {
-  const int32_t groups = ctx->Attr<int32_t>("groups");
-  const OpArg in("in", 0), weight("weight", 0), bias("bias", 0), zero("weight_zero_point", 0), out("out", 0);
-  ctx->NewBuilder().Split(in, 0).Split(out, 0).Build();
-  const auto filters = [&]() {
-    auto builder = ctx->NewBuilder();
-    if (isVector(*ctx, "weight_zero_point")) builder.Split(zero, 0);
-    return builder.Split(weight, 0).Split(bias, 0).Split(out, 1);
-  };
-  if (groups == 1)
-    filters().Build();
-  else if (groups % ctx->parallel_num() == 0)
-    filters().Split(in, 1).Build();
-  if (groups == 1) ctx->NewBuilder().Split(in, 1).Split(weight, 1).PartialSum(bias).PartialSum(out).Build();
-  return Maybe<void>::Ok();
+/// Batch, filters, and channels (partial sums).
+Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const ChannelFactors f = channelFactors(ctx);
+  const AxisFactors in{"n", f.channels, ".."}, weight{f.filters, f.ofFilter, ".."}, out{"n", f.filters, ".."};
+  const AxisFactors zeros = numberFactors(ctx, "weight_zero_point", f.filters);
+  const ShardingRule rule = shardingRule({in, weight, {".."}, zeros, {"+", f.filters}}, {out});
+  return inOrder({"n", f.filters}, withSums(f.sums, rule));
 }
 
 class IntegerConvKernel final : public BindingKernel {
@@ -78,7 +69,7 @@ std::function<void(OpRegistry &)> definition(int dims) {
         .Attr<int32_t>("filters", 0)
         .With(convArgs)
         .SetTensorDescInferFn([dims](InferContext *ctx) { return infer(ctx, dims); })
-        .SetGetSbpFn(listSignatures)
+        .Sharding(sharding)
         .SetComputeComplexityFn(convOperations("out", "weight"))
         .NoGrad("its tensors are integers")
         .Doc("The exact convolution of 8-bit integers over " + std::to_string(dims) + " spatial dimension" +

@@ -93,27 +93,13 @@ Maybe<void> infer(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-/// Rows, columns, the summed dimension, batches. What is not said is B.
-Maybe<void> listSignatures(SbpContext *ctx) {
-  const Shape &a = ctx->In("a").shape(), &b = ctx->In("b").shape();
-  const int64_t ra = a.NumAxes(), rb = b.NumAxes(), batches = std::max(ra, rb) - 2;
-  const bool transB = ctx->Attr<bool>("transpose_b");
-  const OpArg left("a", 0), right("b", 0), out("out", 0), bias("bias", 0);
-  auto rows = ctx->NewBuilder();
-  if (isVector(*ctx, "a_zero_point")) rows.Split(OpArg("a_zero_point", 0), 0);
-  rows.Split(left, ra - 2).Split(out, batches).Build();
-  auto columns = ctx->NewBuilder();
-  if (isVector(*ctx, "b_zero_point")) columns.Split(OpArg("b_zero_point", 0), 0);
-  columns.Split(right, transB ? rb - 2 : rb - 1).Split(bias, 0).Split(out, batches + 1).Build();
-  ctx->NewBuilder().Split(left, ra - 1).Split(right, transB ? rb - 1 : rb - 2).PartialSum(bias).PartialSum(out).Build();
-  for (int64_t i = 0; i < batches; ++i) {
-    const int64_t ia = i - (batches - (ra - 2)), ib = i - (batches - (rb - 2));
-    auto batch = ctx->NewBuilder();
-    if (ia >= 0 && (a.At(ia) != 1 || ib < 0 || b.At(ib) == 1)) batch.Split(left, ia);
-    if (ib >= 0 && (b.At(ib) != 1 || ia < 0 || a.At(ia) == 1)) batch.Split(right, ib);
-    batch.Split(out, i).Build();
-  }
-  return Maybe<void>::Ok();
+/// Rows, columns, the summed dimension, batches.
+Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  AxisFactors b{"...", "k", "n"};
+  if (ctx.Attr<bool>("transpose_b")) std::swap(b[1], b[2]);
+  const AxisFactors rows = numberFactors(ctx, "a_zero_point", "m"), columns = numberFactors(ctx, "b_zero_point", "n");
+  return inOrder({"m", "n", "k"},
+                 shardingRule({{"...", "m", "k"}, b, rows, columns, {"+", "n"}}, {{"...", "m", "n"}}, Sum("k")));
 }
 
 class IntegerMatmulKernel final : public BindingKernel {
@@ -137,7 +123,7 @@ REGISTER_USER_OP("integer_matmul")
     .Output("out")
     .Attr<bool>("transpose_b", false)
     .SetTensorDescInferFn(infer)
-    .SetGetSbpFn(listSignatures)
+    .Sharding(sharding)
     .SetComputeComplexityFn([](InferContext *ctx) -> Maybe<double> {
       const Shape &a = ctx->In("a").shape();
       return 2.0 * static_cast<double>(ctx->Out("out").shape().elem_cnt()) * static_cast<double>(a.At(a.NumAxes() - 1));

@@ -5,6 +5,7 @@
 #include "IntegerProduct.h"
 #include "opc/PackedInputs.h"
 #include "support/Operator.h"
+#include "support/SbpRules.h"
 
 #include <algorithm>
 
@@ -42,11 +43,9 @@ inline Maybe<void> checkIntegerBias(InferContext *ctx, int64_t count, const char
                                 << "], one number for each " << what;
 }
 
-/// Whether an optional argument is there and has one number for each row, column or filter.
-inline bool isVector(const SbpContext &ctx, const std::string &arg) {
-  const ArgList &inputs = ctx.inputs();
-  return std::any_of(inputs.begin(), inputs.end(), [&](const auto &input) { return input.first == arg; }) &&
-         ctx.In(arg).shape().NumAxes() == 1 && ctx.In(arg).shape().elem_cnt() > 1;
+/// The term of an argument with one number, or one for each row, column or filter.
+inline AxisFactors numberFactors(const SbpContext &ctx, const std::string &arg, const std::string &factor) {
+  return {ctx.Has(arg) && ctx.In(arg).shape().NumAxes() == 1 ? factor : ".."};
 }
 
 /// scale is f32, zero_point of dtype; one number each or a vector with one for each of `count` `what`s.
@@ -79,14 +78,6 @@ inline cpu::SumFinish finishOf(KernelBindContext *ctx) {
   f.zero = ctx->In("zero_point").raw_dptr();
   f.zeros = ctx->In("zero_point").shape().elem_cnt();
   return f;
-}
-
-/// Inputs that are vectors along the columns or filters.
-inline ArgList vectorsOf(const SbpContext &ctx, const std::vector<std::string> &args) {
-  ArgList found;
-  for (const std::string &arg : args)
-    if (isVector(ctx, arg)) found.emplace_back(arg, 0);
-  return found;
 }
 
 inline cpu::Bytes bytesOf(KernelBindContext *ctx, const std::string &arg) {

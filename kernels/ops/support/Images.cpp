@@ -33,6 +33,12 @@ Maybe<int64_t> channelAxis(const SbpContext &ctx, const char *arg) {
   return channelAxis(JUST(isChannelsLast(ctx.user_op_conf())), ctx.In(arg).shape().NumAxes());
 }
 
+Maybe<AxisFactors> imageFactors(const SbpContext &ctx, const char *arg, const std::string &first,
+                                const std::string &channel) {
+  if (JUST(channelAxis(ctx, arg)) == 1) return AxisFactors{first, channel, ".."};
+  return AxisFactors{first, "..", channel};
+}
+
 const char *layoutText(bool channelsLast) {
   return channelsLast ? "[batch, spatial..., channels]" : "[batch, channels, spatial...]";
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "support/Operator.h"
+#include "support/SbpRules.h"
 
 #include <array>
 #include <initializer_list>
@@ -29,6 +30,10 @@ Maybe<bool> isChannelsLast(const UserOpConfWrapper &conf, const char *attr = "da
 inline int64_t channelAxis(bool channelsLast, int64_t rank) { return channelsLast ? rank - 1 : 1; }
 /// That of an image that goes into an op.
 Maybe<int64_t> channelAxis(const SbpContext &ctx, const char *arg);
+/// The term of a tensor whose channels are where that image has them: its first axis, the channels, and spatial axes,
+/// which stay whole.
+Maybe<AxisFactors> imageFactors(const SbpContext &ctx, const char *arg, const std::string &first,
+                                const std::string &channel);
 /// "[batch, channels, spatial...]".
 const char *layoutText(bool channelsLast);
 
