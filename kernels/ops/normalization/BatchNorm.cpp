@@ -41,17 +41,14 @@ void modifyInputs(const GetInputArgModifier &modifier, const UserOpConfWrapper &
 }
 
 /// Statistics over shards are not the statistics of the whole: only channels may be cut while training.
-Maybe<void> signatures(SbpContext *ctx) {
-  const Shape &x = ctx->In("x").shape();
-  const int64_t axis = JUST(axisOf<int32_t>(ctx, "axis", x));
-  for (int64_t i = 0; i < x.NumAxes(); ++i) {
-    if (ctx->Attr<bool>("training") && i != axis) continue;
-    auto builder = ctx->NewBuilder();
-    if (i == axis) builder.Split(ctx->inputs(), 0).Split(ctx->outputs(), 0);
-    for (const char *whole : {"x", "_add_to_output", "y"}) builder.Split(OpArg(whole, 0), i);
-    builder.Build();
-  }
-  return Maybe<void>::Ok();
+Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const Shape &shape = ctx.In("x").shape();
+  const auto axis = static_cast<size_t>(JUST(axisOf<int32_t>(&ctx, "axis", shape)));
+  AxisFactors x = axisFactors(shape.NumAxes());
+  const AxisFactors channels{x[axis]};
+  if (ctx.Attr<bool>("training")) x.assign(x.size(), ".");
+  x[axis] = channels[0];
+  return shardingRule({x, channels, channels, channels, channels, x}, {x, channels, channels});
 }
 
 /// Mean, 1 / sqrt(variance + epsilon) and, unless null, variance of each channel, in two passes; sums of rows are added
@@ -196,7 +193,7 @@ REGISTER_USER_OP("normalization")
     .Attr<float>("momentum", 0.0f)
     .SetTensorDescInferFn(infer)
     .SetInputArgModifyFn(modifyInputs)
-    .SetGetSbpFn(signatures)
+    .Sharding(sharding)
     .Doc("Batch normalisation (Ioffe, Szegedy, 2015) along `axis`: y = (x - mean) / sqrt(variance + epsilon) * gamma "
          "+ beta, plus _add_to_output when it is given. With training: false, mean and variance are moving_mean and "
          "moving_variance; with training: true, they are taken over all other dimensions of x (population variance), "

@@ -3,7 +3,6 @@
 #include "normalization/NormRows.h"
 #include "normalization/NormShape.h"
 #include "normalization/NormSteps.h"
-#include "support/SbpRules.h"
 #include "support/ScalarSteps.h"
 
 namespace opc::ops::norm {
@@ -24,25 +23,21 @@ Maybe<void> infer(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-Maybe<void> signatures(SbpContext *ctx) {
-  const Shape &x = ctx->In("x").shape();
-  const int64_t axis = JUST(axisOf<int32_t>(ctx, "axis", x));
-  auto channels = ctx->NewBuilder();
-  channels.Split(ctx->inputs(), 0).Split(ctx->outputs(), 0);
-  for (const char *arg : {"x", "dy", "dx"}) channels.Split(OpArg(arg, 0), axis);
-  channels.Build();
-  addLinearSignature(ctx, {"dy"});
-  // The sums over the batch: each part has some of the addends. dx needs the whole sums where the statistics are of
-  // this batch.
-  if (ctx->Has("dx") && ctx->Attr<bool>("training")) return Maybe<void>::Ok();
-  for (int64_t i = 0; i < x.NumAxes(); ++i) {
-    if (i == axis) continue;
-    auto batch = ctx->NewBuilder();
-    batch.PartialSum(ctx->outputs());
-    for (const char *arg : {"x", "dy", "dx"}) batch.Split(OpArg(arg, 0), i);
-    batch.Build();
+/// Of the sums over the batch each part has some of the addends; dx needs the whole sums where the statistics are of
+/// this batch.
+Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const Shape &shape = ctx.In("x").shape();
+  const auto axis = static_cast<size_t>(JUST(axisOf<int32_t>(&ctx, "axis", shape)));
+  AxisFactors x = axisFactors(shape.NumAxes()), batch = x;
+  const AxisFactors channels{x[axis]};
+  batch.erase(batch.begin() + static_cast<ptrdiff_t>(axis));
+  if (ctx.Has("dx") && ctx.Attr<bool>("training")) {
+    x.assign(x.size(), ".");
+    batch.clear();
   }
-  return Maybe<void>::Ok();
+  x[axis] = channels[0];
+  const ShardingRule rule = shardingRule({x, x, channels, channels, channels}, {channels, channels, x}, Linear({1}));
+  return inOrder(channels, withSums(batch, rule));
 }
 
 /// For each channel beta = sum(dy) and gamma = sum(dy * xhat), in f64; one thread does a channel, rows in order.
@@ -157,7 +152,7 @@ REGISTER_USER_OP("normalization_grad")
     .Attr<float>("epsilon", 0.0f)
     .Attr<bool>("training", true)
     .SetTensorDescInferFn(infer)
-    .SetGetSbpFn(signatures)
+    .Sharding(sharding)
     .Doc("The gradients of normalization. With xhat = (x - mean) * inv_variance and sums over all dimensions but "
          "`axis`: beta_diff = sum(dy), gamma_diff = sum(dy * xhat), dx = gamma * inv_variance * (dy - (beta_diff + "
          "xhat * gamma_diff) / n), n the number of summed elements; without training, where mean and inv_variance "

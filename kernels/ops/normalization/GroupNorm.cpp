@@ -93,7 +93,7 @@ REGISTER_USER_OP("group_norm")
     .Attr<std::string>("activation", "none")
     .SetCheckAttrFn(checkAttributes)
     .SetTensorDescInferFn(infer)
-    .SetGetSbpFn([](SbpContext *ctx) { return splitLeading(ctx, 1), Maybe<void>::Ok(); })
+    .Sharding("n .. -> n .., n .., n ..")
     .Doc("Group normalisation (Wu, He, 2018): the channels of each sample are cut into num_groups groups, and each "
          "group is normalised over its channels and all spatial dimensions: y = (x - mean) * inv_variance * gamma + "
          "beta, with inv_variance = 1 / sqrt(variance + epsilon). x is [N, C, ...] (channels_first) or [N, ..., C]; "

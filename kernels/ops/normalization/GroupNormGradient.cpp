@@ -30,16 +30,9 @@ Maybe<void> inferParamGrad(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-/// Definition of both: what they read, and that samples are apart.
-std::function<void(OpRegistry &)> gradientOp(Outputs outputs) {
-  return [=](OpRegistry &op) {
-    op.GradientOf("group_norm").Input("dy").Input("x").Input("mean").Input("inv_variance");
-    op.SetGetSbpFn([=](SbpContext *ctx) {
-      splitLeading(ctx, 1, outputs);
-      addLinearSignature(ctx, {"dy"});
-      return Maybe<void>::Ok();
-    });
-  };
+/// What both read.
+void gradientInputs(OpRegistry &op) {
+  op.GradientOf("group_norm").Input("dy").Input("x").Input("mean").Input("inv_variance");
 }
 
 template <class T> class GroupNormGradKernel final : public StagedKernel<T> {
@@ -125,13 +118,14 @@ Case gradCase(const char *name, const Shape &x, int64_t channels, int32_t groups
 }
 
 REGISTER_USER_OP("group_norm_grad")
-    .With(gradientOp(Outputs::kSplit))
+    .With(gradientInputs)
     .OptionalInput("gamma")
     .Output("dx")
     .Attr<int32_t>("num_groups", 0)
     .Attr<double>("epsilon", 0.0)
     .Attr<std::string>("data_format", "channels_first")
     .SetTensorDescInferFn(inferGrad)
+    .Sharding("n .., n .., n .., n .. -> n ..", Linear({0}))
     .Doc("The gradient of group_norm (without activation) by x: with d = dy * gamma, xhat = (x - mean) * "
          "inv_variance and means over each group, dx = inv_variance * (d - mean(d) - xhat * mean(d * xhat)).")
     .With(halfTolerances)
@@ -142,12 +136,13 @@ REGISTER_USER_OP("group_norm_grad")
     .Kernel<GroupNormGradKernel, types::Floating>("x");
 
 REGISTER_USER_OP("group_norm_param_grad")
-    .With(gradientOp(Outputs::kPartialSums))
+    .With(gradientInputs)
     .Output("dgamma")
     .Output("dbeta")
     .Attr<int32_t>("num_groups", 0)
     .Attr<std::string>("data_format", "channels_first")
     .SetTensorDescInferFn(inferParamGrad)
+    .Sharding("n .., n .., n .., n .. -> .., ..", Sum("n"), Linear({0}))
     .Doc("The gradients of group_norm (without activation) by its parameters: dgamma is the sum of dy * (x - mean) * "
          "inv_variance over samples and positions, dbeta the sum of dy. Both are f32 when x is f16 or bf16; sums run "
          "in f64.")

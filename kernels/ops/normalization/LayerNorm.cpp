@@ -40,15 +40,16 @@ Maybe<void> inferRms(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-Maybe<void> layerSignatures(SbpContext *ctx) {
-  const Shape &x = ctx->In("x").shape();
-  const int64_t norm = JUST(axisOf<int64_t>(ctx, "begin_norm_axis", x));
-  splitLeading(ctx, std::min(norm, JUST(axisOf<int64_t>(ctx, "begin_params_axis", x))));
-  return Maybe<void>::Ok();
+Maybe<ShardingRule> layerSharding(const SbpContext &ctx) {
+  const Shape &x = ctx.In("x").shape();
+  const int64_t norm = JUST(axisOf<int64_t>(&ctx, "begin_norm_axis", x));
+  const AxisFactors rows = leadingFactors(std::min(norm, JUST(axisOf<int64_t>(&ctx, "begin_params_axis", x))));
+  return shardingRule({rows}, {rows, rows, rows});
 }
-Maybe<void> rmsSignatures(SbpContext *ctx) {
-  splitLeading(ctx, ctx->In("x").shape().NumAxes() - ctx->Attr<Shape>("normalized_shape").NumAxes());
-  return Maybe<void>::Ok();
+Maybe<ShardingRule> rmsSharding(const SbpContext &ctx) {
+  const AxisFactors rows =
+      leadingFactors(ctx.In("x").shape().NumAxes() - ctx.Attr<Shape>("normalized_shape").NumAxes());
+  return shardingRule({rows}, {rows, rows});
 }
 
 void statistics(const float *x, int64_t n, bool centered, float epsilon, float *mean, float *inverse) {
@@ -144,7 +145,7 @@ REGISTER_USER_OP("layer_norm")
     .Attr<int64_t>("begin_params_axis", 0)
     .Attr<double>("epsilon", 0.0)
     .SetTensorDescInferFn(inferLayer)
-    .SetGetSbpFn(layerSignatures)
+    .Sharding(layerSharding)
     .Doc("Layer normalisation (Ba, Kiros, Hinton, 2016) of x's dimensions from begin_norm_axis on: y = (x - mean) * "
          "inv_variance * gamma + beta, with mean and inv_variance = 1 / sqrt(variance + epsilon) taken over those "
          "dimensions (population variance). mean and inv_variance have x's leading dimensions and are f32 when x is "
@@ -185,7 +186,7 @@ REGISTER_USER_OP("rms_norm")
     .RequiredAttr<Shape>("normalized_shape")
     .Attr<float>("epsilon", 1e-5f)
     .SetTensorDescInferFn(inferRms)
-    .SetGetSbpFn(rmsSignatures)
+    .Sharding(rmsSharding)
     .Doc("Root-mean-square normalisation (Zhang, Sennrich, 2019) of x's last dimensions, which normalized_shape "
          "names: y = x * inv_rms * weight, inv_rms = 1 / sqrt(mean of x^2 + epsilon). inv_rms has x's leading "
          "dimensions and is f32 when x is f16 or bf16.")

@@ -34,12 +34,12 @@ Maybe<void> inferRms(InferContext *ctx) {
 }
 
 /// Rows that are whole may be apart; linear in dy and the addend.
-template <bool Rms> Maybe<void> signatures(SbpContext *ctx) {
-  int64_t end = ctx->In(kInverse<Rms>).shape().NumAxes();
-  if (ctx->Has("gamma")) end = std::min(end, ctx->In("x").shape().NumAxes() - ctx->In("gamma").shape().NumAxes());
-  splitLeading(ctx, end);
-  addLinearSignature(ctx, Rms ? std::vector<std::string>{"dy"} : std::vector<std::string>{"dy", "_add_to_output"});
-  return Maybe<void>::Ok();
+template <bool Rms> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  int64_t end = ctx.In(kInverse<Rms>).shape().NumAxes();
+  if (ctx.Has("gamma")) end = std::min(end, ctx.In("x").shape().NumAxes() - ctx.In("gamma").shape().NumAxes());
+  const AxisFactors rows = leadingFactors(end);
+  if (Rms) return shardingRule({rows, rows, rows}, {rows}, Linear({0}));
+  return shardingRule({rows, rows, rows, rows, {".."}, added(rows)}, {rows}, Linear({0}));
 }
 
 /// to = from * gamma, of the row that begins at element `first` of x; gamma repeats every `period` elements of it.
@@ -105,7 +105,7 @@ REGISTER_USER_OP("layer_norm_grad")
     .Attr<int64_t>("begin_norm_axis", 0)
     .Attr<double>("epsilon", 0.0)
     .SetTensorDescInferFn(inferLayer)
-    .SetGetSbpFn(signatures<false>)
+    .Sharding(sharding<false>)
     .Doc("The gradient of layer_norm by x: with d = dy * gamma, xhat = (x - mean) * inv_variance and means over the "
          "normalised dimensions, dx = inv_variance * (d - mean(d) - xhat * mean(d * xhat)), plus _add_to_output when "
          "it is given.")
@@ -124,7 +124,7 @@ REGISTER_USER_OP("rms_norm_grad")
     .OptionalInput("weight")
     .Output("dx")
     .SetTensorDescInferFn(inferRms)
-    .SetGetSbpFn(signatures<true>)
+    .Sharding(sharding<true>)
     .Doc("The gradient of rms_norm by x: with d = dy * weight and xhat = x * inv_rms, dx = inv_rms * (d - xhat * "
          "mean(d * xhat)), the mean over the normalised dimensions.")
     .With(halfTolerances)

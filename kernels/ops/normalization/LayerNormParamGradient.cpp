@@ -27,21 +27,22 @@ Maybe<void> inferRms(InferContext *ctx) {
 
 /// x's dimensions from `params` on: each element of a parameter's gradient comes from its own column. Those before the
 /// parameters and the `lead` statistics: each part has some of the addends.
-Maybe<void> signatures(SbpContext *ctx, int64_t lead, int64_t params) {
-  const int64_t rank = ctx->In("x").shape().NumAxes();
-  for (int64_t i = params; i < rank && params >= lead; ++i)
-    ctx->NewBuilder().Split(OpArg("dy", 0), i).Split(OpArg("x", 0), i).Split(ctx->outputs(), i - params).Build();
-  splitLeading(ctx, std::min(lead, params), Outputs::kPartialSums);
-  addLinearSignature(ctx, {"dy"});
-  return Maybe<void>::Ok();
-}
-Maybe<void> layerSignatures(SbpContext *ctx) {
-  return signatures(ctx, ctx->In("mean").shape().NumAxes(),
-                    JUST(axisOf<int64_t>(ctx, "begin_params_axis", ctx->In("x").shape())));
-}
-Maybe<void> rmsSignatures(SbpContext *ctx) {
-  const int64_t lead = ctx->In("inv_rms").shape().NumAxes();
-  return signatures(ctx, lead, lead);
+template <bool Rms> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const Shape &shape = ctx.In("x").shape();
+  const int64_t lead = ctx.In(kInverse<Rms>).shape().NumAxes();
+  const int64_t params = Rms ? lead : JUST(axisOf<int64_t>(&ctx, "begin_params_axis", shape));
+  const AxisFactors x = axisFactors(shape.NumAxes()), sums(x.begin(), x.begin() + std::min(lead, params));
+  AxisFactors rows = sums, all = sums, columns{".."};
+  rows.push_back("..");
+  if (params >= lead) columns.assign(x.begin() + params, x.end());
+  all.resize(static_cast<size_t>(params), ".");
+  all.insert(all.end(), columns.begin(), columns.end());
+  std::vector<AxisFactors> inputs{all, all, rows, rows}, outputs{columns, columns};
+  if (Rms) { // it has no mean, and one parameter
+    inputs.pop_back();
+    outputs.pop_back();
+  }
+  return inOrder(columns, withSums(sums, shardingRule(inputs, outputs, Linear({0}))));
 }
 
 constexpr int64_t kBlock = 1024; // parameters side by side
@@ -240,7 +241,7 @@ REGISTER_USER_OP("layer_norm_param_grad")
     .OptionalOutput("gamma_diff")
     .Attr<int64_t>("begin_params_axis", 0)
     .SetTensorDescInferFn(inferLayer)
-    .SetGetSbpFn(layerSignatures)
+    .Sharding(sharding<false>)
     .Doc("The gradients of layer_norm by its parameters: gamma_diff is the sum of dy * (x - mean) * inv_variance "
          "over the dimensions before begin_params_axis, beta_diff the sum of dy. Both are f32 when x is f16 or bf16; "
          "sums run in f64.")
@@ -265,7 +266,7 @@ REGISTER_USER_OP("rms_norm_param_grad")
     .With(gradientInputs<true>)
     .Output("weight_grad")
     .SetTensorDescInferFn(inferRms)
-    .SetGetSbpFn(rmsSignatures)
+    .Sharding(sharding<true>)
     .Doc("The gradient of rms_norm by weight: the sum of dy * x * inv_rms over the leading dimensions; f32 when x is "
          "f16 or bf16.")
     .Cases({withStatistics<true>(gradCase("rows", {5, 70}), {5}),

@@ -65,18 +65,6 @@ void setStatistics(InferContext *ctx, std::initializer_list<const char *> output
     if (ctx->Has(s)) ctx->Out(s) = desc;
 }
 
-void splitLeading(SbpContext *ctx, int64_t end, Outputs outputs) {
-  for (int64_t i = 0; i < end; ++i) {
-    auto builder = ctx->NewBuilder();
-    builder.Split(ctx->inputs(), i);
-    for (const char *parameter : {"beta", "gamma", "weight"}) builder.Broadcast(OpArg(parameter, 0));
-    if (outputs == Outputs::kSplit)
-      builder.Split(ctx->outputs(), i).Build();
-    else
-      builder.PartialSum(ctx->outputs()).Build();
-  }
-}
-
 void halfTolerances(OpRegistry &op) { op.Tolerance(kFloat16, 5e-3, 5e-3).Tolerance(kBFloat16, 4e-2, 4e-2); }
 
 Case &addStatistic(Case &c, const char *arg, const Shape &shape, double lo, double hi, bool half) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "support/Operator.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops::norm {
 
@@ -42,10 +43,11 @@ Maybe<void> checkEpsilon(double epsilon);
 /// These outputs, as far as they are there, are statistics of x, or as precise, of the given shape.
 void setStatistics(InferContext *ctx, std::initializer_list<const char *> outputs, const Shape &shape);
 
-/// What a split of x's leading dimensions makes of the outputs.
-enum class Outputs { kSplit, kPartialSums };
-/// Signatures: x's dimensions [0, end) split, the parameters whole, everything else follows.
-void splitLeading(SbpContext *ctx, int64_t end, Outputs outputs = Outputs::kSplit);
+/// The term of a tensor that has x's dimensions [0, end) and may be split along them.
+inline AxisFactors leadingFactors(int64_t end) {
+  AxisFactors factors = axisFactors(end);
+  return factors.push_back(".."), factors;
+}
 
 /// Part of a definition: how exact the half types are.
 void halfTolerances(OpRegistry &op);
