@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/ConvertElements.h"
 #include "support/Operator.h"
-#include "support/ShapeSignatures.h"
 #include "support/StridedCopy.h"
 
 namespace opc::ops {
@@ -68,7 +67,7 @@ void likeDefinition(OpRegistry &op) {
   op.Input("like")
       .Output("out")
       .SetTensorDescInferFn(TensorDescInferFnUtil::Unchanged)
-      .SetGetSbpFn(shapeSignatures)
+      .Sharding("? ... -> ...")
       .NoGrad("the output does not depend on the values of like")
       .Cases({Case("matrix").In("like", {2, 3}).Types({kFloat, kDouble, kFloat16, kBFloat16, kInt8, kInt64, kBool})});
 }
@@ -113,7 +112,7 @@ REGISTER_USER_OP("constant_like")
     .Attr<bool>("is_floating_value", false)
     .Attr<DataType>("dtype", kInvalidDataType)
     .SetTensorDescInferFn(inferConstantLike)
-    .SetGetSbpFn(shapeSignatures)
+    .Sharding("? ... -> ...")
     .NoGrad("the output does not depend on the values of like")
     .Doc(std::string("A tensor of the shape of like, and of its dtype unless `dtype` is given. ") + kValueDoc)
     .Cases({Case("float")

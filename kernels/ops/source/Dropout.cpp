@@ -99,13 +99,6 @@ public:
   }
 };
 
-/// Listed: the mask of partial sums is whole.
-Maybe<void> listSignatures(SbpContext *ctx) {
-  JUST(GetSbpFnUtil::SplitForEachAxis(ctx));
-  ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(OpArg("out", 0)).Broadcast(OpArg("mask", 0)).Build();
-  return Maybe<void>::Ok();
-}
-
 REGISTER_USER_OP("dropout")
     .Input("in")
     .OptionalInput("_add_to_output")
@@ -115,7 +108,7 @@ REGISTER_USER_OP("dropout")
     .Attr<int64_t>("seed", 0)
     .SetCheckAttrFn(checkRate)
     .SetTensorDescInferFn(infer)
-    .SetGetSbpFn(listSignatures)
+    .Sharding("..., ... -> ..., ? ...", Linear({0, 1})) // the mask of partial sums is whole
     .Pure(false)
     .Doc("Each element of in is dropped (made 0) with probability rate, the others are scaled by 1 / (1 - rate); "
          "mask (bool) says which were kept. _add_to_output is added to the result. rate 1 drops everything.")

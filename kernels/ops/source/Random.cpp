@@ -2,7 +2,7 @@
 // the element, and on nothing else.
 // SPDX-License-Identifier: Apache-2.0
 #include "source/RandomElements.h"
-#include "support/ShapeSignatures.h"
+#include "support/Operator.h"
 
 #include <cmath>
 #include <numeric>
@@ -195,7 +195,7 @@ REGISTER_USER_OP("random_mask_like")
     .Attr<int64_t>("seed", 0)
     .SetCheckAttrFn(checkRate)
     .SetTensorDescInferFn(inferMask)
-    .SetGetSbpFn(shapeSignatures)
+    .Sharding("? ... -> ...")
     .Pure(false)
     .NoGrad("the output is random")
     .Doc("A bool tensor in the shape of like: false with probability rate, else true.")
