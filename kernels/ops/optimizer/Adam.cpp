@@ -48,7 +48,6 @@ REGISTER_USER_OP("adam_update")
     .Attr<bool>("amsgrad", false)
     .Attr<bool>("do_bias_correction", true)
     .SetTensorDescInferFn(inferAdam)
-    .SetGetSbpFn(splitUpdate)
     .Doc(std::string(kCommonDoc) +
          "m = beta1 * m + (1 - beta1) * gradient; v = beta2 * v + (1 - beta2) * gradient^2; model -= rate / "
          "bias_correction1 * m / (sqrt(v / bias_correction2) + epsilon) + rate * weight_decay * model. With amsgrad "

@@ -67,7 +67,7 @@ public:
 };
 /// Definition of such an op.
 void normsOutput(OpRegistry &op) {
-  op.Output("out").SetGetSbpFn(splitUpdate).NoGrad("it serves an update");
+  op.Output("out").With(splitUpdate).NoGrad("it serves an update");
   op.Tolerance(kDouble, 1e-5, 1e-6); // of elements that may be f32
 }
 Maybe<void> inferNorms(InferContext *ctx, const std::vector<std::string> &state) {
@@ -202,9 +202,6 @@ Maybe<void> inferLambNorms(InferContext *ctx) {
   JUST(checkPowers(ctx));
   return inferNorms(ctx, {"m", "v"});
 }
-/// A device that has a piece of the layer needs the norms of the whole.
-Maybe<void> splitWithNorms(SbpContext *ctx) { return ctx->Has("norms") ? splitUpdate(ctx) : Maybe<void>::Ok(); }
-
 const char *const kNormsDoc =
     " With norms, the sums of the squares of what is compared, it measures nothing: then the op may be split.";
 
@@ -219,7 +216,6 @@ REGISTER_USER_OP("lamb_update")
     .With(momentAttrs)
     .Attr<bool>("do_bias_correction", true)
     .SetTensorDescInferFn(inferLamb)
-    .SetGetSbpFn(splitWithNorms)
     .Doc(std::string(kCommonDoc) +
          "m and v are the means of adam_update; d = m / bias_correction1 / (sqrt(v / bias_correction2) + epsilon); "
          "model -= rate * |model| / |d| * (d + weight_decay * model), with the quotient of the norms 1 where one of "
@@ -287,7 +283,6 @@ REGISTER_USER_OP("lars_update")
     .OptionalInput("skip_if")
     .OptionalInput("norms")
     .With(updates({"momentum"}))
-    .SetGetSbpFn(splitWithNorms)
     .Attr<float>("momentum_beta", 0.9f)
     .Attr<float>("epsilon", 1e-9f)
     .Attr<float>("lars_coefficient", 0.0001f)

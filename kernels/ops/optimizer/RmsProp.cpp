@@ -72,7 +72,6 @@ REGISTER_USER_OP("rmsprop_update")
     .Attr<float>("epsilon", 1e-8f)
     .Attr<float>("decay_rate", 0.99f)
     .SetTensorDescInferFn(inferRmsProp)
-    .SetGetSbpFn(splitUpdate)
     .Doc(std::string(kCommonDoc) +
          "mean_square = decay_rate * mean_square + (1 - decay_rate) * gradient^2; model -= rate * (gradient / "
          "sqrt(mean_square + epsilon) + weight_decay * model). With centered, mean_gradient is the mean of the "
@@ -101,7 +100,6 @@ REGISTER_USER_OP("adagrad_update")
     .With(updates({"sum"}))
     .Attr<float>("lr_decay", 0.0f)
     .Attr<float>("epsilon", 1e-10f)
-    .SetGetSbpFn(splitUpdate)
     .Doc(std::string(kCommonDoc) +
          "sum += gradient^2; model -= r * (gradient / (sqrt(sum) + epsilon) + weight_decay * model), where r = rate "
          "/ (1 + train_step * lr_decay) and train_step is 0 in the first step (train_step_val without a tensor). As "

@@ -38,7 +38,6 @@ REGISTER_USER_OP("sgd_update")
     .OptionalInput("model_copy")
     .With(rateInputs)
     .With(updates({}))
-    .SetGetSbpFn(splitUpdate)
     .Doc(std::string(kCommonDoc) + "model -= rate * (gradient + weight_decay * model). model_copy, f16 or bf16 "
                                    "beside a model of f32, receives the updated model. As torch.optim.SGD without "
                                    "momentum.")
@@ -74,7 +73,6 @@ REGISTER_USER_OP("momentum_update")
     .Attr<float>("dampening", 0.0f)
     .Attr<bool>("nesterov", false)
     .Attr<bool>("maximize", false)
-    .SetGetSbpFn(splitUpdate)
     .Doc(std::string(kCommonDoc) +
          "momentum = beta * momentum + (1 - dampening) * gradient; model -= rate * (momentum + weight_decay * "
          "model), with nesterov gradient + beta * momentum in place of momentum, with maximize the other way. As "

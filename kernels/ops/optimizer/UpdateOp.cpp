@@ -110,16 +110,22 @@ Maybe<void> inferUpdate(InferContext *ctx, const std::vector<std::string> &state
   return Maybe<void>::Ok();
 }
 
-Maybe<void> splitUpdate(SbpContext *ctx) {
-  const int64_t rank = ctx->In("model").shape().NumAxes();
-  for (int64_t axis = 0; axis < rank; ++axis) {
-    auto builder = ctx->NewBuilder();
-    builder.Split(ctx->inputs(), axis);
-    for (const char *scalar : kRealScalars) builder.Broadcast(OpArg(scalar, 0));
-    for (const char *scalar : kIntegerScalars) builder.Broadcast(OpArg(scalar, 0));
-    builder.Broadcast(OpArg(kNormsArg, 0)).PartialSum(ctx->outputs()).Build();
-  }
-  return Maybe<void>::Ok();
+void splitUpdate(OpRegistry &op) {
+  std::vector<std::string> args;
+  for (const auto &arg : op.def().inputs) args.push_back(arg.name);
+  op.Sharding([args](const SbpContext &ctx) -> Maybe<ShardingRule> {
+    const AxisFactors model = axisFactors(ctx.In("model").shape().NumAxes());
+    std::vector<AxisFactors> terms;
+    for (const std::string &arg : args) {
+      const auto isIt = [&](const char *name) { return arg == name; };
+      const bool isNorms = isIt(kNormsArg);
+      if (isNorms && !ctx.Has(arg)) return ShardingRule(); // a device that has a piece needs the norms of the whole
+      const bool isWhole = isNorms || std::any_of(std::begin(kRealScalars), std::end(kRealScalars), isIt) ||
+                           std::any_of(std::begin(kIntegerScalars), std::end(kIntegerScalars), isIt);
+      terms.push_back(isWhole ? AxisFactors{".."} : model);
+    }
+    return withSums(model, shardingRule(terms, {{".."}}));
+  });
 }
 
 void modelInputs(OpRegistry &op) { op.Input("model").Input("model_diff"); }
@@ -139,6 +145,7 @@ void gradientAttrs(OpRegistry &op) {
 std::function<void(OpRegistry &)> updates(const std::vector<std::string> &state) {
   return [=](OpRegistry &op) {
     op.With(gradientAttrs)
+        .With(splitUpdate)
         .SetCheckAttrFn(checkRanges)
         .SetTensorDescInferFn([=](InferContext *ctx) { return inferUpdate(ctx, state); })
         .SetInputArgModifyFn([=](const GetInputArgModifier &get, const UserOpConfWrapper &conf) {

@@ -5,6 +5,7 @@
 #include "opc/HalfConversion.h"
 #include "opc/PieceTask.h"
 #include "support/Operator.h"
+#include "support/SbpRules.h"
 
 #include <type_traits>
 
@@ -23,9 +24,9 @@ void rateInputs(OpRegistry &op);
 void gradientAttrs(OpRegistry &op);
 std::function<void(OpRegistry &)> updates(const std::vector<std::string> &state);
 
-/// For SetGetSbpFn of ops that are elementwise but for sums: everything in the model's shape is split alike, the
-/// scalars and norms are whole, outputs are addends. Never from partial sums: the update is not linear.
-Maybe<void> splitUpdate(SbpContext *ctx);
+/// Part of `updates`, and of ops like them: everything in the model's shape is split alike, the scalars and norms are
+/// whole, outputs are addends. Never from partial sums: the update is not linear. Goes after the inputs.
+void splitUpdate(OpRegistry &op);
 
 /// The norms of a layer, which an update may be given: f64, the sum of the squares of the model, and of what it is
 /// compared with.
