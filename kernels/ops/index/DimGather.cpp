@@ -109,16 +109,10 @@ public:
   }
 };
 
-/// The indexed axis may be split, which gives partial sums, or that of the indices. Listed, because a rule would give
-/// another order.
-Maybe<void> listSignatures(SbpContext *ctx) {
-  using namespace sbp;
-  const int64_t dim = JUST(dimOf(*ctx, ctx->In("input").shape()));
-  for (int64_t a : JUST(alikeAxes(*ctx))) addSignature(ctx, {S(a), S(a), S(a)});
-  addSignature(ctx, {B, S(dim), S(dim)});
-  addSignature(ctx, {S(dim), B, P});
-  addSignature(ctx, {P, B, P});
-  return Maybe<void>::Ok();
+/// The indexed axis may be split, which gives partial sums, or that of the indices.
+Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const AxisFactors index = JUST(lineFactors(ctx, "i"));
+  return inOrder(index, shardingRule({JUST(lineFactors(ctx, "entries")), index}, {index}, Sum("entries"), Linear({0})));
 }
 
 const std::vector<DataType> kMoved = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
@@ -129,7 +123,7 @@ REGISTER_USER_OP("dim_gather")
     .Output("output")
     .RequiredAttr<int32_t>("dim")
     .SetTensorDescInferFn(infer)
-    .SetGetSbpFn(listSignatures)
+    .Sharding(sharding)
     .Doc("output[i, j, k] = input[i, index[i, j, k], k] for dim = 1, and likewise for other axes: PyTorch's gather. "
          "index is i32 or i64; a value outside the axis is an error at run time.")
     .Cases({Case("columns").In("input", {3, 5}).In("index", kInt64, {3, 4}, 0, 5).Attr<int32_t>("dim", 1).Types(kMoved),

@@ -5,7 +5,7 @@
 #include "support/ElementBytes.h"
 #include "support/IndexCheck.h"
 #include "support/Operator.h"
-#include "support/SignatureLists.h"
+#include "support/SbpRules.h"
 #include "support/Walk.h"
 
 namespace opc::ops {
@@ -70,17 +70,16 @@ private:
   }
 };
 
-/// The axes, but for dim, on which all operands are equally long: there they split alike.
-inline Maybe<std::vector<int64_t>> alikeAxes(const SbpContext &ctx) {
+/// The term of an operand in which dim is the factor `along`. The other axes split alike where all operands are equally
+/// long.
+inline Maybe<AxisFactors> lineFactors(const SbpContext &ctx, const std::string &along) {
   const Shape &index = ctx.In("index").shape();
-  const int64_t dim = JUST(dimOf(ctx, index));
-  std::vector<int64_t> axes;
-  for (int64_t a = 0; a < index.NumAxes(); ++a) {
-    bool equal = a != dim;
-    for (const auto &[arg, i] : ctx.inputs()) equal = equal && ctx.In(arg, i).shape().At(a) == index.At(a);
-    if (equal) axes.push_back(a);
-  }
-  return axes;
+  AxisFactors factors = axisFactors(index.NumAxes());
+  for (const auto &[arg, i] : ctx.inputs())
+    for (int64_t a = 0; a < index.NumAxes(); ++a)
+      if (ctx.In(arg, i).shape().At(a) != index.At(a)) factors[static_cast<size_t>(a)] = ".";
+  factors[static_cast<size_t>(JUST(dimOf(ctx, index)))] = along;
+  return factors;
 }
 
 } // namespace opc::ops

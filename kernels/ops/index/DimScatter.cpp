@@ -80,35 +80,20 @@ template <class T> using MaxKernel = FunctionKernel<bindScatter<Largest, T, Init
 template <class T> using MinKernel = FunctionKernel<bindScatter<Smallest, T, Init::kInput>>;
 template <class T> using AddLikeKernel = FunctionKernel<bindScatter<Add, T, Init::kZeros>>;
 
-/// That of dim_gather turned round. Listed, because a rule would give another order, and like, whose values are not
-/// read, may be a partial sum.
-Maybe<void> listAddLike(SbpContext *ctx) {
-  using namespace sbp;
-  const Shape &index = ctx->In("index").shape();
-  const int64_t dim = JUST(dimOf(*ctx, index));
-  for (int64_t a : JUST(alikeAxes(*ctx))) addSignature(ctx, {S(a), S(a), S(a), S(a)});
-  const bool together = ctx->In("src").shape().At(dim) == index.At(dim);
-  if (together) addSignature(ctx, {B, S(dim), S(dim), P});
-  addSignature(ctx, {S(dim), B, B, S(dim)});
-  addSignature(ctx, {B, B, P, P});
-  if (together) addSignature(ctx, {P, S(dim), S(dim), P});
-  addSignature(ctx, {P, B, P, P});
-  addSignature(ctx, {P, B, B, B});
-  return Maybe<void>::Ok();
-}
 /// Each device may have a piece of the indexed axis. Addends of the input take addends of src, or, in a sum, pieces of
 /// what is added; factors leave addends of the input what they are. The largest of sums is no sum.
-template <class Update> Maybe<void> listScatter(SbpContext *ctx) {
-  using namespace sbp;
+template <class Update> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
   constexpr bool sums = std::is_same_v<Update, Add>, factors = std::is_same_v<Update, Multiply>;
   constexpr bool chooses = std::is_same_v<Update, Largest> || std::is_same_v<Update, Smallest>;
-  const Shape &index = ctx->In("index").shape();
-  const int64_t dim = JUST(dimOf(*ctx, index));
-  for (int64_t a : JUST(alikeAxes(*ctx))) addSignature(ctx, {S(a), S(a), S(a), S(a)});
-  addSignature(ctx, {S(dim), B, B, S(dim)});
-  if (!chooses) addSignature(ctx, {P, B, factors ? B : P, P});
-  if (sums && ctx->In("src").shape().At(dim) == index.At(dim)) addSignature(ctx, {P, S(dim), S(dim), P});
-  return Maybe<void>::Ok();
+  const Shape &index = ctx.In("index").shape();
+  const int64_t dim = JUST(dimOf(ctx, index));
+  const bool together = sums && ctx.In("src").shape().At(dim) == index.At(dim);
+  const AxisFactors indexed = JUST(lineFactors(ctx, "entries")), updates = JUST(lineFactors(ctx, together ? "i" : "."));
+  const AxisFactors base = !sums ? indexed : ctx.Has("like") ? unread(indexed) : added(indexed);
+  ShardingRule rule = shardingRule({base, updates, updates}, {indexed});
+  if (together) rule.add(Sum("i"));
+  if (!chooses) rule.add(sums ? Linear({2}) : factors ? Linear({0}) : Linear({0, 2}));
+  return rule;
 }
 
 std::function<void(OpRegistry &)> definition(const char *base) {
@@ -132,7 +117,7 @@ Case columns(const char *base, int64_t entries) {
 // Distinct indices in the samples would need a permutation; one row of indices per line cannot collide.
 REGISTER_USER_OP("dim_scatter_update")
     .With(definition("input"))
-    .SetGetSbpFn(listScatter<Replace>)
+    .Sharding(sharding<Replace>)
     .Doc(doc("is replaced by"))
     .Cases({columns("input", 1).Types({kFloat, kDouble, kFloat16, kUInt8, kInt64})})
     .Kernel<FunctionKernel<bindUpdate>>()
@@ -140,7 +125,7 @@ REGISTER_USER_OP("dim_scatter_update")
 
 REGISTER_USER_OP("dim_scatter_add")
     .With(definition("input"))
-    .SetGetSbpFn(listScatter<Add>)
+    .Sharding(sharding<Add>)
     .Doc(doc("is increased by"))
     .Cases(
         {columns("input", 8),
@@ -150,7 +135,7 @@ REGISTER_USER_OP("dim_scatter_add")
 
 REGISTER_USER_OP("dim_scatter_mul")
     .With(definition("input"))
-    .SetGetSbpFn(listScatter<Multiply>)
+    .Sharding(sharding<Multiply>)
     .Doc(doc("is multiplied by"))
     .Cases({columns("input", 8)})
     .Kernel<MulKernel, types::Numbers>("src", accumulates("output"))
@@ -163,7 +148,7 @@ Case rows() {
 
 REGISTER_USER_OP("dim_scatter_max")
     .With(definition("input"))
-    .SetGetSbpFn(listScatter<Largest>)
+    .Sharding(sharding<Largest>)
     .Doc(doc("becomes the larger of itself and") + kNan)
     .Cases({columns("input", 8), rows()})
     .Kernel<MaxKernel, types::Numbers>("src", accumulates("output"))
@@ -171,7 +156,7 @@ REGISTER_USER_OP("dim_scatter_max")
 
 REGISTER_USER_OP("dim_scatter_min")
     .With(definition("input"))
-    .SetGetSbpFn(listScatter<Smallest>)
+    .Sharding(sharding<Smallest>)
     .Doc(doc("becomes the smaller of itself and") + kNan)
     .Cases({columns("input", 8), rows()})
     .Kernel<MinKernel, types::Numbers>("src", accumulates("output"))
@@ -179,7 +164,7 @@ REGISTER_USER_OP("dim_scatter_min")
 
 REGISTER_USER_OP("dim_scatter_add_like")
     .With(definition("like"))
-    .SetGetSbpFn(listAddLike)
+    .Sharding(sharding<Add>)
     .Doc("dim_scatter_add into zeros of the shape of like, whose values are not read: the gradient of dim_gather.")
     .Cases({columns("like", 8)})
     .Kernel<AddLikeKernel, types::Numbers>("src", accumulates("output"))

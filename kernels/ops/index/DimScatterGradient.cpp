@@ -96,13 +96,9 @@ public:
 };
 
 /// All writes to a place are in one piece, so that each piece knows the last.
-Maybe<void> listUpdateGrad(SbpContext *ctx) {
-  using namespace sbp;
-  const int64_t dim = JUST(dimOf(*ctx, ctx->In("dy").shape()));
-  for (int64_t a : JUST(alikeAxes(*ctx))) addSignature(ctx, {S(a), S(a), S(a)});
-  addSignature(ctx, {S(dim), B, P});
-  addSignature(ctx, {P, B, P});
-  return Maybe<void>::Ok();
+Maybe<ShardingRule> updateGradSharding(const SbpContext &ctx) {
+  const AxisFactors updates = JUST(lineFactors(ctx, "."));
+  return shardingRule({JUST(lineFactors(ctx, "entries")), updates}, {updates}, Sum("entries"), Linear({0}));
 }
 
 REGISTER_USER_OP("dim_scatter_update_grad")
@@ -112,7 +108,7 @@ REGISTER_USER_OP("dim_scatter_update_grad")
     .Output("dx")
     .RequiredAttr<int32_t>("dim")
     .SetTensorDescInferFn(inferUpdateGrad)
-    .SetGetSbpFn(listUpdateGrad)
+    .Sharding(updateGradSharding)
     .Doc("The gradient of dim_scatter_update by src: dx, in the shape of index, holds the entries of dy where the "
          "elements of src were written. Of several written to one place only the last one counted; the others get 0.")
     .Cases({Case("columns")
@@ -264,14 +260,9 @@ private:
 };
 
 /// All factors of a place are in one piece.
-Maybe<void> listMulGrad(SbpContext *ctx) {
-  using namespace sbp;
-  const int64_t dim = JUST(dimOf(*ctx, ctx->In("input").shape()));
-  for (int64_t a : JUST(alikeAxes(*ctx))) addSignature(ctx, {S(a), S(a), S(a), S(a), S(a)});
-  addSignature(ctx, {S(dim), S(dim), B, B, P});
-  addSignature(ctx, {P, B, B, B, P});
-  addSignature(ctx, {B, P, B, B, P});
-  return Maybe<void>::Ok();
+Maybe<ShardingRule> mulGradSharding(const SbpContext &ctx) {
+  const AxisFactors indexed = JUST(lineFactors(ctx, "entries")), updates = JUST(lineFactors(ctx, "."));
+  return shardingRule({indexed, indexed, updates, updates}, {updates}, Sum("entries"), Linear({0}), Linear({1}));
 }
 
 REGISTER_USER_OP("dim_scatter_mul_grad")
@@ -283,7 +274,7 @@ REGISTER_USER_OP("dim_scatter_mul_grad")
     .Output("dsrc")
     .RequiredAttr<int32_t>("dim")
     .SetTensorDescInferFn(inferMulGrad)
-    .SetGetSbpFn(listMulGrad)
+    .Sharding(mulGradSharding)
     .Doc("The gradient of dim_scatter_mul by src, which has the shape of index: dsrc is dy * input at the place that "
          "an element of src multiplies, times the other elements that do, right also where some are 0.")
     .Cases({Case("columns")
@@ -394,10 +385,9 @@ private:
   }
 };
 
-Maybe<void> listAlike(SbpContext *ctx) {
-  const size_t tensors = ctx->inputs().size() + ctx->outputs().size();
-  for (int64_t a : JUST(alikeAxes(*ctx))) addSignature(ctx, std::vector<SbpParallel>(tensors, sbp::S(a)));
-  return Maybe<void>::Ok();
+Maybe<ShardingRule> mulSecondSharding(const SbpContext &ctx) {
+  const AxisFactors all = JUST(lineFactors(ctx, "."));
+  return shardingRule({all, all, all, all}, {all});
 }
 
 REGISTER_USER_OP("dim_scatter_mul_grad_grad")
@@ -409,7 +399,7 @@ REGISTER_USER_OP("dim_scatter_mul_grad_grad")
     .Output("dsrc")
     .RequiredAttr<int32_t>("dim")
     .SetTensorDescInferFn(inferMulSecond)
-    .SetGetSbpFn(listAlike)
+    .Sharding(mulSecondSharding)
     .Doc("The gradient of sum(ddsrc * dim_scatter_mul_grad) by src, with weight = dy * input: for each element of src "
          "weight at its place times the sum, over the other elements there, of ddsrc times the factors that are "
          "neither, right also where some are 0.")

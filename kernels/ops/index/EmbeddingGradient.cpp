@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "index/IndexOnGpu.h"
 #include "support/LinearGradient.h"
-#include "support/SignatureLists.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops {
 namespace {
@@ -76,19 +76,16 @@ private:
   }
 };
 
-/// Listed, because a rule would give another order.
-Maybe<void> listSignatures(SbpContext *ctx) {
-  using namespace sbp;
-  const int64_t rank = ctx->In("indices").shape().NumAxes();
-  addSignature(ctx, {S(rank), S(1), B, S(1)});
-  addSignature(ctx, {B, S(0), B, S(0)});
-  addSignature(ctx, {P, B, B, P});
-  const bool addsUp = !ctx->Attr<bool>("scale_grad_by_freq"); // else a part does not know the whole's counts
-  for (int64_t a = 0; a < rank && addsUp; ++a) addSignature(ctx, {S(a), B, S(a), P});
-  addSignature(ctx, {P, P, B, P}); // the values of weight are not read
-  addSignature(ctx, {B, P, B, B});
-  for (int64_t a = 0; a < rank && addsUp; ++a) addSignature(ctx, {S(a), P, S(a), P});
-  return Maybe<void>::Ok();
+/// The values of weight are not read. With scale_grad_by_freq a part of the indices does not know the whole's counts.
+Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const bool addsUp = !ctx.Attr<bool>("scale_grad_by_freq");
+  const int64_t rank = ctx.In("indices").shape().NumAxes();
+  const AxisFactors weight{"entries", "d"};
+  const AxisFactors indices = addsUp ? axisFactors(rank) : AxisFactors(static_cast<size_t>(rank), ".");
+  AxisFactors dy = indices;
+  dy.push_back("d");
+  const ShardingRule rule = shardingRule({dy, unread(weight), indices}, {weight}, Linear({0}));
+  return inOrder({"d", "entries"}, withSums(addsUp ? indices : AxisFactors{}, rule));
 }
 
 REGISTER_USER_OP("embedding_grad")
@@ -100,7 +97,7 @@ REGISTER_USER_OP("embedding_grad")
     .Attr<int64_t>("padding_idx", -1)
     .Attr<bool>("scale_grad_by_freq", false)
     .SetTensorDescInferFn(infer)
-    .SetGetSbpFn(listSignatures)
+    .Sharding(sharding)
     .Doc("The gradient of embedding: dx has the shape of weight, whose values are not read; dx[e, :] is the sum of "
          "dy[i, :] over the indices[i] that are e, in order, 0 for e = padding_idx, and divided by their number with "
          "scale_grad_by_freq.")

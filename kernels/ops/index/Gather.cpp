@@ -1,7 +1,7 @@
 // gather, embedding and batch_gather: slices of a tensor along one axis, chosen by indices.
 // SPDX-License-Identifier: Apache-2.0
 #include "index/IndexOnGpu.h"
-#include "support/SignatureLists.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops {
 namespace {
@@ -63,37 +63,26 @@ public:
   }
 };
 
-// Signatures are listed where their order is not the one in which a rule would give them.
-
-Maybe<void> listGather(SbpContext *ctx) {
-  using namespace sbp;
-  const int64_t rank = ctx->In("in").shape().NumAxes(), indexRank = ctx->In("indices").shape().NumAxes();
-  const int64_t axis = JUST(resolveAxis(ctx->Attr<int64_t>("axis"), rank));
-  for (int64_t a = 0; a < rank; ++a)
-    if (a != axis) addSignature(ctx, {S(a), B, S(a < axis ? a : a + indexRank - 1)});
-  for (int64_t a = 0; a < indexRank; ++a) addSignature(ctx, {B, S(a), S(axis + a)});
-  addSignature(ctx, {S(axis), B, P});
-  addSignature(ctx, {P, B, P});
-  return Maybe<void>::Ok();
+/// The axes of the indices take the place of the one that they index, which may be split, too.
+Maybe<ShardingRule> gatherSharding(const SbpContext &ctx) {
+  const int64_t rank = ctx.In("in").shape().NumAxes();
+  const int64_t axis = JUST(resolveAxis(ctx.Attr<int64_t>("axis"), rank));
+  const AxisFactors in = axisFactors(rank), indices = axisFactors(ctx.In("indices").shape().NumAxes(), {}, "i");
+  AxisFactors out = in;
+  out.erase(out.begin() + axis);
+  AxisFactors first = out;
+  first.insert(first.end(), indices.begin(), indices.end());
+  out.insert(out.begin() + axis, indices.begin(), indices.end());
+  return inOrder(first, withSums({in[static_cast<size_t>(axis)]}, shardingRule({in, indices}, {out}, Linear({0}))));
 }
-Maybe<void> listEmbedding(SbpContext *ctx) {
-  using namespace sbp;
-  const int64_t indexRank = ctx->In("indices").shape().NumAxes();
-  for (int64_t a = 0; a < indexRank; ++a) addSignature(ctx, {B, S(a), S(a)});
-  addSignature(ctx, {S(1), B, S(indexRank)});
-  addSignature(ctx, {S(0), B, P});
-  addSignature(ctx, {P, B, P});
-  return Maybe<void>::Ok();
-}
-Maybe<void> listBatchGather(SbpContext *ctx) {
-  using namespace sbp;
-  const int64_t axis = ctx->In("indices").shape().NumAxes() - 1;
-  for (int64_t a = 0; a < ctx->In("in").shape().NumAxes(); ++a)
-    if (a != axis) addSignature(ctx, {S(a), a < axis ? S(a) : B, S(a)});
-  addSignature(ctx, {S(axis), B, P});
-  addSignature(ctx, {B, S(axis), S(axis)});
-  addSignature(ctx, {P, B, P});
-  return Maybe<void>::Ok();
+Maybe<ShardingRule> batchGatherSharding(const SbpContext &ctx) {
+  const int64_t axis = ctx.In("indices").shape().NumAxes() - 1;
+  const AxisFactors in = axisFactors(ctx.In("in").shape().NumAxes());
+  AxisFactors indices(in.begin(), in.begin() + axis), first = in, out = in;
+  indices.push_back("i");
+  out[static_cast<size_t>(axis)] = "i";
+  first.erase(first.begin() + axis);
+  return inOrder(first, withSums({in[static_cast<size_t>(axis)]}, shardingRule({in, indices}, {out}, Linear({0}))));
 }
 
 Case sample(const char *name, const char *in, Shape shape, DataType index, Shape indices, int64_t limit) {
@@ -107,7 +96,7 @@ REGISTER_USER_OP("gather")
     .Output("out")
     .Attr<int64_t>("axis", 0)
     .SetTensorDescInferFn(inferGather)
-    .SetGetSbpFn(listGather)
+    .Sharding(gatherSharding)
     .Doc("out[..., i, ...] = in[..., indices[i], ...]: axis `axis` of in is replaced by the axes of indices (i32 or "
          "i64). An index outside [0, dimension) is an error at run time.")
     .Cases({sample("rows", "in", {5, 3}, kInt64, {4}, 5).Types(kMoved),
@@ -123,7 +112,7 @@ REGISTER_USER_OP("embedding")
     .Attr<int64_t>("padding_idx", -1)
     .Attr<bool>("scale_grad_by_freq", false)
     .SetTensorDescInferFn(inferEmbedding)
-    .SetGetSbpFn(listEmbedding)
+    .Sharding("... d: entries d, ... -> ... d", Sum("entries"), Linear({0}))
     .Doc("out[i, :] = weight[indices[i], :]. padding_idx (an entry that gets no gradient; -1: none) and "
          "scale_grad_by_freq matter to the gradient only. An index outside [0, entries) is an error at run time.")
     .Cases({sample("sentence", "weight", {7, 4}, kInt64, {2, 3}, 7).Types({kFloat, kDouble, kFloat16})})
@@ -135,7 +124,7 @@ REGISTER_USER_OP("batch_gather")
     .Input("indices")
     .Output("out")
     .SetTensorDescInferFn(inferBatchGather)
-    .SetGetSbpFn(listBatchGather)
+    .Sharding(batchGatherSharding)
     .Doc("out[b, i, ...] = in[b, indices[b, i], ...]: all axes of indices (i32 or i64) but the last are batch axes. "
          "An index outside the axis is an error at run time.")
     .Cases({sample("batch", "in", {2, 5, 3}, kInt64, {2, 4}, 5).Types(kMoved),

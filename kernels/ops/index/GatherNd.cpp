@@ -17,15 +17,9 @@ public:
   }
 };
 
-/// Listed, because a rule would give another order.
-Maybe<void> listSignatures(SbpContext *ctx) {
-  using namespace sbp;
-  const TupleAxes axes(ctx->In("indices").shape(), ctx->In("params").shape().NumAxes());
-  for (int64_t a = 0; a < axes.lead; ++a) addSignature(ctx, {B, S(a), S(a)});
-  for (const auto &[a, row] : axes.rows) addSignature(ctx, {S(a), B, S(row)});
-  addSignature(ctx, {P, B, P});
-  for (int64_t a = 0; a < axes.indexed; ++a) addSignature(ctx, {S(a), B, P});
-  return Maybe<void>::Ok();
+Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const TupleFactors f(ctx.In("indices").shape(), ctx.In("params").shape().NumAxes());
+  return inOrder(f.rows, withSums(f.indexed, shardingRule({f.tensor, f.indices}, {f.rows}, Linear({0}))));
 }
 
 const std::vector<DataType> kMoved = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
@@ -35,7 +29,7 @@ REGISTER_USER_OP("gather_nd")
     .Input("indices")
     .Output("out")
     .SetTensorDescInferFn([](InferContext *ctx) { return inferTupleRows(ctx, "params", "out"); })
-    .SetGetSbpFn(listSignatures)
+    .Sharding(sharding)
     .Doc(kTuples + "out holds the slices of params that they address.")
     .Cases({Case("rows").In("params", {4, 3}).In("indices", kInt64, {5, 1}, 0, 4).Types(kMoved),
             Case("elements").In("params", {4, 3}).In("indices", kInt32, {2, 3, 2}, 0, 3).Types(kMoved)})

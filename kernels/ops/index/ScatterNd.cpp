@@ -58,38 +58,19 @@ template <class T> using SumKernel = FunctionKernel<bindUpdates<Add, T, Into::kS
 template <class T> using AddKernel = FunctionKernel<bindUpdates<Add, T, Into::kParams>>;
 
 /// The sums: split tuples add up to partial sums of a result that starts from zero; of an axis that tuples address each
-/// device may have a piece. Listed, because a rule would give another order, and like, whose values are not read, may
-/// be a partial sum.
-template <Into into> Maybe<void> listSums(SbpContext *ctx) {
-  using namespace sbp;
-  const auto add = [&](SbpParallel indices, SbpParallel updates, SbpParallel like, SbpParallel out) {
-    if (into == Into::kLike)
-      addSignature(ctx, {like, indices, updates, out});
-    else
-      addSignature(ctx, {indices, updates, out});
-  };
-  const TupleAxes axes(ctx->In("indices").shape(), ctx->Out("out").shape().NumAxes());
-  add(B, P, B, P);
-  for (int64_t a = 0; a < axes.lead; ++a) add(S(a), S(a), B, P);
-  for (const auto &[a, row] : axes.rows) add(B, S(row), S(a), S(a));
-  for (int64_t a = 0; a < axes.indexed; ++a) add(B, B, S(a), S(a));
-  if (into != Into::kLike) return Maybe<void>::Ok();
-  add(B, P, P, P);
-  for (int64_t a = 0; a < axes.lead; ++a) add(S(a), S(a), P, P);
-  add(B, B, P, B);
-  return Maybe<void>::Ok();
+/// device may have a piece. The values of like are not read.
+template <Into into> Maybe<ShardingRule> sumSharding(const SbpContext &ctx) {
+  const TupleFactors f(ctx.In("indices").shape(), ctx.Out("out").shape().NumAxes());
+  return withSums(f.lead, into == Into::kLike
+                              ? shardingRule({unread(f.tensor), f.indices, f.rows}, {f.tensor}, Linear({2}))
+                              : shardingRule({f.indices, f.rows}, {f.tensor}, Linear({1})));
 }
 /// Of params and updates each part has some of every slice, or addends of both; of an axis that tuples address each
-/// may have a piece. With `sums` split tuples add up to addends of params. Listed, because a rule would give another
-/// order.
-template <bool sums> Maybe<void> listScatter(SbpContext *ctx) {
-  using namespace sbp;
-  const TupleAxes axes(ctx->In("indices").shape(), ctx->In("params").shape().NumAxes());
-  for (const auto &[a, row] : axes.rows) addSignature(ctx, {S(a), S(row), B, S(a)});
-  addSignature(ctx, {P, P, B, P});
-  for (int64_t a = 0; a < axes.lead && sums; ++a) addSignature(ctx, {P, S(a), S(a), P});
-  for (int64_t a = 0; a < axes.indexed; ++a) addSignature(ctx, {S(a), B, B, S(a)});
-  return Maybe<void>::Ok();
+/// may have a piece. With `sums` split tuples add up to addends of params.
+template <bool sums> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const TupleFactors f(ctx.In("indices").shape(), ctx.In("params").shape().NumAxes(), sums);
+  if (!sums) return shardingRule({f.tensor, f.rows, f.indices}, {f.tensor}, Linear({0, 1}));
+  return withSums(f.lead, shardingRule({added(f.tensor), f.rows, f.indices}, {f.tensor}, Linear({1})));
 }
 
 /// The definition of tensor_scatter_nd_update and _add.
@@ -99,7 +80,7 @@ template <bool sums> void tensorScatter(OpRegistry &op) {
       .Input("indices")
       .Output("out")
       .SetTensorDescInferFn(infer<Into::kParams>)
-      .SetGetSbpFn(listScatter<sums>);
+      .Sharding(sharding<sums>);
 }
 const std::vector<DataType> kMoved = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
 
@@ -109,7 +90,7 @@ REGISTER_USER_OP("scatter_nd")
     .Output("out")
     .RequiredAttr<Shape>("shape")
     .SetTensorDescInferFn(infer<Into::kShape>)
-    .SetGetSbpFn(listSums<Into::kShape>)
+    .Sharding(sumSharding<Into::kShape>)
     .Doc(kTuples +
          "out is zero but for the addressed slices, to which updates are added in order; equal tuples add up.")
     .Cases({Case("rows").In("indices", kInt64, {5, 1}, 0, 4).In("updates", {5, 3}).Attr("shape", Shape({4, 3})),
@@ -123,7 +104,7 @@ REGISTER_USER_OP("scatter_nd_like")
     .Input("updates")
     .Output("out")
     .SetTensorDescInferFn(infer<Into::kLike>)
-    .SetGetSbpFn(listSums<Into::kLike>)
+    .Sharding(sumSharding<Into::kLike>)
     .Doc(kTuples + "As scatter_nd, in the shape of like, whose values are not read.")
     .Cases({Case("rows").In("like", {4, 3}).In("indices", kInt64, {5, 1}, 0, 4).In("updates", {5, 3})})
     .Kernel<SumKernel, types::Numbers>("updates", accumulates("out"))

@@ -41,14 +41,10 @@ public:
   }
 };
 
-/// All updates of a place are in one piece, so that each piece knows the last. Listed for the order.
-Maybe<void> listSignatures(SbpContext *ctx) {
-  using namespace sbp;
-  const TupleAxes axes(ctx->In("indices").shape(), ctx->In("dy").shape().NumAxes());
-  for (const auto &[a, row] : axes.rows) addSignature(ctx, {S(a), B, S(row)});
-  addSignature(ctx, {P, B, P});
-  for (int64_t a = 0; a < axes.indexed; ++a) addSignature(ctx, {S(a), B, P});
-  return Maybe<void>::Ok();
+/// All updates of a place are in one piece, so that each piece knows the last.
+Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const TupleFactors f(ctx.In("indices").shape(), ctx.In("dy").shape().NumAxes(), false);
+  return inOrder(f.rows, withSums(f.indexed, shardingRule({f.tensor, f.indices}, {f.rows}, Linear({0}))));
 }
 
 REGISTER_USER_OP("tensor_scatter_nd_update_grad")
@@ -57,7 +53,7 @@ REGISTER_USER_OP("tensor_scatter_nd_update_grad")
     .Input("indices")
     .Output("dx")
     .SetTensorDescInferFn([](InferContext *ctx) { return inferTupleRows(ctx, "dy", "dx"); })
-    .SetGetSbpFn(listSignatures)
+    .Sharding(sharding)
     .Doc(kTuples +
          "The gradient of tensor_scatter_nd_update by updates: dx holds the slices of dy that the tuples address. Of "
          "equal tuples only the last one counted; the others get 0.")

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "index/IndexOnGpu.h"
 #include "support/FunctionKernel.h"
-#include "support/SignatureLists.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops {
 namespace {
@@ -59,49 +59,21 @@ template <Form form, class T> std::unique_ptr<BoundKernel> bindSums(KernelBindCo
 template <class T> using SumKernel = FunctionKernel<bindSums<Form::kAxis, T>>;
 template <class T> using BatchKernel = FunctionKernel<bindSums<Form::kBatch, T>>;
 
-/// Split ids sum to partial sums; axes beside the segments split, and each device may have some of the segments.
-Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+/// Split ids sum to partial sums; axes beside the segments split, and each device may have some of the segments. The
+/// values of like are not read.
+template <Form form> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  constexpr bool batch = form == Form::kBatch;
   const Shape &shape = ctx.In("data").shape();
-  const int64_t axis = JUST(axisOf<Form::kAxis>(ctx, shape)), count = ctx.In("segment_ids").shape().NumAxes();
-  const AxisFactors data = axisFactors(shape.NumAxes());
-  const AxisFactors ids(data.begin() + axis, data.begin() + axis + count);
+  const int64_t count = ctx.In("segment_ids").shape().NumAxes();
+  const int64_t axis = batch ? count - 1 : JUST(axisOf<form>(ctx, shape)), end = batch ? count : axis + count;
+  const AxisFactors data = axisFactors(shape.NumAxes()), sums(data.begin() + axis, data.begin() + end);
+  const AxisFactors ids(data.begin() + (batch ? 0 : axis), data.begin() + end);
   AxisFactors out = data;
-  out.erase(out.begin() + axis, out.begin() + axis + count);
+  out.erase(out.begin() + axis, out.begin() + end);
   out.insert(out.begin() + axis, "segments");
-  ShardingRule rule = shardingRule({data, ids}, {out}, Linear({0}));
-  for (const std::string &factor : ids) rule.add(Sum(factor));
-  return rule;
-}
-/// The same. Listed: the values of like are not read, so that it may be a partial sum.
-Maybe<void> listLike(SbpContext *ctx) {
-  using namespace sbp;
-  const Shape &data = ctx->In("data").shape();
-  const int64_t axis = JUST(axisOf<Form::kLike>(*ctx, data)), count = ctx->In("segment_ids").shape().NumAxes();
-  const auto isId = [&](int64_t a) { return a >= axis && a < axis + count; };
-  for (int64_t a = 0; a < data.NumAxes(); ++a) {
-    const int64_t out = a < axis ? a : a - count + 1;
-    if (isId(a))
-      addSignature(ctx, {S(a), S(a - axis), B, P});
-    else
-      addSignature(ctx, {S(a), B, S(out), S(out)});
-  }
-  addSignature(ctx, {B, B, S(axis), S(axis)});
-  addSignature(ctx, {P, B, B, P});
-  for (int64_t a = axis; a < axis + count; ++a) addSignature(ctx, {S(a), S(a - axis), P, P});
-  addSignature(ctx, {P, B, P, P});
-  addSignature(ctx, {B, B, P, B});
-  return Maybe<void>::Ok();
-}
-/// Listed, because a rule would give another order.
-Maybe<void> listBatch(SbpContext *ctx) {
-  using namespace sbp;
-  const int64_t axis = ctx->In("segment_ids").shape().NumAxes() - 1;
-  for (int64_t a = 0; a < ctx->In("data").shape().NumAxes(); ++a)
-    if (a != axis) addSignature(ctx, {S(a), a < axis ? S(a) : B, S(a)});
-  addSignature(ctx, {S(axis), S(axis), P});
-  addSignature(ctx, {B, B, S(axis)});
-  addSignature(ctx, {P, B, P});
-  return Maybe<void>::Ok();
+  std::vector<AxisFactors> inputs{data, ids};
+  if (form == Form::kLike) inputs.push_back(unread(out));
+  return withSums(sums, shardingRule(inputs, {out}, Linear({0})));
 }
 
 REGISTER_USER_OP("unsorted_segment_sum")
@@ -111,7 +83,7 @@ REGISTER_USER_OP("unsorted_segment_sum")
     .Attr<int64_t>("axis", 0)
     .RequiredAttr<int64_t>("num_segments")
     .SetTensorDescInferFn(infer<Form::kAxis>)
-    .Sharding(sharding)
+    .Sharding(sharding<Form::kAxis>)
     .Doc("out[..., s, ...] is the sum of the slices of data along `axis` whose segment id (i32 or i64) is s, added "
          "in order. An id outside [0, num_segments) is an error at run time.")
     .Cases({Case("rows").In("data", {7, 3}).In("segment_ids", kInt64, {7}, 0, 4).Attr<int64_t>("num_segments", 4),
@@ -130,7 +102,7 @@ REGISTER_USER_OP("unsorted_segment_sum_like")
     .Output("out")
     .Attr<int64_t>("axis", 0)
     .SetTensorDescInferFn(infer<Form::kLike>)
-    .SetGetSbpFn(listLike)
+    .Sharding(sharding<Form::kLike>)
     .Doc("unsorted_segment_sum in the shape of like, whose values are not read: the gradient of gather.")
     .Cases({Case("rows").In("data", {7, 3}).In("segment_ids", kInt64, {7}, 0, 4).In("like", {4, 3})})
     .Kernel<SumKernel, types::Numbers>("data", accumulates("out"))
@@ -142,7 +114,7 @@ REGISTER_USER_OP("unsorted_batch_segment_sum")
     .Output("out")
     .RequiredAttr<int64_t>("num_segments")
     .SetTensorDescInferFn(infer<Form::kBatch>)
-    .SetGetSbpFn(listBatch)
+    .Sharding(sharding<Form::kBatch>)
     .Doc("unsorted_segment_sum for each batch entry by itself; all axes of segment_ids but the last are batch axes.")
     .Cases(
         {Case("batch").In("data", {2, 5, 3}).In("segment_ids", kInt64, {2, 5}, 0, 4).Attr<int64_t>("num_segments", 4)})

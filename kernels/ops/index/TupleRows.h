@@ -3,7 +3,7 @@
 #pragma once
 
 #include "index/IndexedRows.h"
-#include "support/SignatureLists.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops {
 
@@ -33,13 +33,18 @@ inline Maybe<void> inferTupleRows(InferContext *ctx, const char *from, const cha
   return Maybe<void>::Ok();
 }
 
-/// The axes of the indices before the tuples, those of the tensor that tuples address, and pairs of the others: in the
-/// tensor and in the rows.
-struct TupleAxes {
-  int64_t lead, indexed;
-  std::vector<std::pair<int64_t, int64_t>> rows;
-  TupleAxes(const Shape &indices, int64_t rank) : lead(indices.NumAxes() - 1), indexed(indices.At(lead)) {
-    for (int64_t a = indexed; a < rank; ++a) rows.push_back({a, lead + a - indexed});
+/// The terms of the tensor that tuples address, of the indices, and of the rows; the axes of the indices before the
+/// tuples, and those of the tensor that tuples address.
+struct TupleFactors {
+  AxisFactors tensor, indices, rows, lead, indexed;
+  /// `cutsLead`: the tuples may be split.
+  TupleFactors(const Shape &shape, int64_t rank, bool cutsLead = true) : tensor(axisFactors(rank)) {
+    const int64_t leads = shape.NumAxes() - 1, width = shape.At(leads);
+    lead = cutsLead ? axisFactors(leads, {}, "i") : AxisFactors(static_cast<size_t>(leads), ".");
+    indexed.assign(tensor.begin(), tensor.begin() + width);
+    indices = rows = lead;
+    indices.push_back(".");
+    rows.insert(rows.end(), tensor.begin() + width, tensor.end());
   }
 };
 
