@@ -4,7 +4,7 @@
 
 #include "shape/Moves.h"
 #include "support/PieceRange.h"
-#include "support/SignatureLists.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops {
 
@@ -29,9 +29,12 @@ std::unique_ptr<BoundKernel> bindReadBox(KernelBindContext *ctx, const Box &box,
 std::unique_ptr<BoundKernel> bindWriteBox(KernelBindContext *ctx, const Box &box, const char *in, const char *out,
                                           const char *base = nullptr);
 
-/// Signatures: axes of the whole tensor, one with `shape`, that the box takes whole may be split in all tensors, and
-/// all may be partial sums. `cut` adds those of an axis that the box cuts: each device deals with what it has.
-void addBoxSignatures(SbpContext *ctx, const Shape &shape, const Box &box, const std::function<void(int64_t)> &cut);
+/// The terms of the whole tensor, of shape `shape`, and of the box: axes that it takes whole are the same in both. Of
+/// one that it cuts each device may have a piece of either, and deals with what it has.
+struct BoxFactors {
+  AxisFactors whole, part, cutWhole, cutPart;
+  BoxFactors(const Shape &shape, const Box &box);
+};
 
 /// Definitions: the attributes of a box.
 void sliceAttrs(OpRegistry &op);

@@ -1,7 +1,7 @@
 // expand and broadcast_like: one element read many times.
 // SPDX-License-Identifier: Apache-2.0
 #include "shape/Moves.h"
-#include "support/SignatureLists.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops {
 namespace {
@@ -76,16 +76,24 @@ std::unique_ptr<BoundKernel> bindBroadcastLike(KernelBindContext *ctx) {
   return bindBroadcast(ctx->In("x"), y, valueOf(addedAxes(*ctx, y.shape().NumAxes())));
 }
 
-MoveMap broadcastMap(const Shape &in, const Shape &out, const std::vector<int64_t> &added) {
-  const Shape view = valueOf(expandedView(in, out, added));
-  std::vector<AxisRead> reads;
+/// For each axis of the input the one of the output that reads it, -1 where it is repeated; empty when the view does
+/// not tell. An axis that the input lacks has the size 1 in the view; which of several such it lacks makes no
+/// difference.
+std::vector<int64_t> ownAxes(const Shape &in, const Shape &view) {
+  std::vector<int64_t> axes;
   for (int64_t a = 0; a < view.NumAxes(); ++a) {
-    // An axis that the input lacks has the size 1 in the view; which of several such it lacks makes no difference.
-    const auto own = static_cast<int64_t>(reads.size());
+    const auto own = static_cast<int64_t>(axes.size());
     if (own == in.NumAxes() || (view.At(a) == 1 && in.At(own) != 1)) continue;
-    reads.push_back(view.At(a) == 1 ? AxisRead{} : AxisRead{a, 0, 1});
+    axes.push_back(view.At(a) == 1 ? -1 : a);
   }
-  if (static_cast<int64_t>(reads.size()) != in.NumAxes()) return {};
+  return static_cast<int64_t>(axes.size()) == in.NumAxes() ? axes : std::vector<int64_t>();
+}
+
+MoveMap broadcastMap(const Shape &in, const Shape &out, const std::vector<int64_t> &added) {
+  const std::vector<int64_t> own = ownAxes(in, valueOf(expandedView(in, out, added)));
+  if (own.empty() && in.NumAxes() > 0) return {};
+  std::vector<AxisRead> reads;
+  for (int64_t a : own) reads.push_back(a < 0 ? AxisRead{} : AxisRead{a, 0, 1});
   return readMap(out, std::move(reads));
 }
 MoveMap expandMap(const KernelContext &ctx) {
@@ -96,40 +104,16 @@ MoveMap broadcastLikeMap(const KernelContext &ctx) {
   return broadcastMap(ctx.Desc("x").shape(), y, valueOf(addedAxes(ctx, y.NumAxes())));
 }
 
-/// Axes that are not repeated split alike; repeated axes of the output are made from the whole input. Adds a signature
-/// for each by add(state of the input, state of the output).
-template <class Add>
-Maybe<void> forEachAxis(const Shape &in, const Shape &out, const std::vector<int64_t> &added, Add add) {
-  const Shape view = JUST(expandedView(in, out, added));
-  int64_t inAxis = 0;
-  for (int64_t a = 0; a < out.NumAxes(); ++a) {
-    const bool own =
-        inAxis < in.NumAxes() && view.At(a) == in.At(inAxis) && (view.At(a) != 1 || in.NumAxes() == out.NumAxes());
-    if (view.At(a) == out.At(a) && own && out.At(a) != 1)
-      add(sbp::S(inAxis), sbp::S(a));
-    else if (view.At(a) == 1 && out.At(a) != 1)
-      add(sbp::B, sbp::S(a));
-    if (own) ++inAxis;
-  }
-  return Maybe<void>::Ok();
-}
-Maybe<void> listExpand(SbpContext *ctx) {
-  using namespace sbp;
-  JUST(forEachAxis(ctx->In("in").shape(), ctx->Out("out").shape(), {},
-                   [&](SbpParallel in, SbpParallel out) { addSignature(ctx, {in, out}); }));
-  addSignature(ctx, {P, P});
-  return Maybe<void>::Ok();
-}
-/// The values of like are not read: it may be in any state.
-Maybe<void> listBroadcastLike(SbpContext *ctx) {
-  using namespace sbp;
-  const Shape &like = ctx->In("like").shape();
-  JUST(forEachAxis(ctx->In("x").shape(), like, JUST(addedAxes(*ctx, like.NumAxes())),
-                   [&](SbpParallel x, SbpParallel y) { addSignature(ctx, {x, y, y}); }));
-  addSignature(ctx, {P, B, P});
-  addSignature(ctx, {P, P, P});
-  addSignature(ctx, {B, P, B});
-  return Maybe<void>::Ok();
+/// Axes that are not repeated split alike; repeated ones are made from the whole input. The values of like are not
+/// read.
+Maybe<ShardingRule> likeSharding(const SbpContext &ctx) {
+  const Shape &in = ctx.In("x").shape(), &like = ctx.In("like").shape();
+  const AxisFactors y = axisFactors(like.NumAxes());
+  AxisFactors x;
+  for (int64_t a : ownAxes(in, JUST(expandedView(in, like, JUST(addedAxes(ctx, like.NumAxes()))))))
+    x.push_back(a < 0 ? "." : y[static_cast<size_t>(a)]);
+  x.resize(in.dim_vec().size(), ".");
+  return shardingRule({x, unread(y)}, {y}, Linear({0}));
 }
 
 REGISTER_USER_OP("expand")
@@ -138,7 +122,7 @@ REGISTER_USER_OP("expand")
     .RequiredAttr<Shape>("expand_shape")
     .ArgAlias("logical_expand_shape", "expand_shape")
     .SetTensorDescInferFn(inferExpand)
-    .SetGetSbpFn(listExpand)
+    .Sharding("... -> ...", Linear({0}))
     .Doc("Repeats axes of size 1 to the dimensions of expand_shape, which may have more axes in front; -1 keeps a "
          "dimension.")
     .Cases({Case("rows").In("in", {1, 4}, 0, 2).Attr("expand_shape", Shape({3, 4})).Types(kMoved),
@@ -153,7 +137,7 @@ REGISTER_USER_OP("broadcast_like")
     .Output("y")
     .Attr<std::vector<int32_t>>("broadcast_axes", {})
     .SetTensorDescInferFn(inferBroadcastLike)
-    .SetGetSbpFn(listBroadcastLike)
+    .Sharding(likeSharding)
     .Doc("Repeats x to the shape of like, whose values are not read. broadcast_axes lists the axes of like along "
          "which x is repeated: x has them with size 1 or lacks them. Without the list, missing axes come first.")
     .Cases({Case("kept")

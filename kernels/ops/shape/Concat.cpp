@@ -1,7 +1,7 @@
 // cat, concat and stack: tensors laid one after another along an axis; split_like: the inverse.
 // SPDX-License-Identifier: Apache-2.0
 #include "shape/Moves.h"
-#include "support/SignatureLists.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops {
 namespace {
@@ -132,16 +132,11 @@ Maybe<ShardingRule> stackSharding(const SbpContext &ctx) {
   out.insert(out.begin() + JUST(resolveAxis(ctx.Attr<int64_t>("axis"), static_cast<int64_t>(in.size()) + 1)), ".");
   return shardingRule({in}, {out}, Linear({0}));
 }
-/// Listed: the values of like are not read, so that it may be in any state, which no rule can say.
-Maybe<void> listSplit(SbpContext *ctx) {
-  const int64_t rank = ctx->In("in").shape().NumAxes();
-  const int64_t axis = JUST(resolveAxis(ctx->Attr<int64_t>("axis"), rank));
-  for (int64_t a = 0; a < rank; ++a)
-    if (a != axis) ctx->NewBuilder().Split(ctx->inputs(), a).Split(ctx->outputs(), a).Build();
-  ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(ctx->outputs()).Build();
-  ctx->NewBuilder().Broadcast(ctx->inputs()).PartialSum(OpArg("in", 0)).PartialSum(ctx->outputs()).Build();
-  ctx->NewBuilder().PartialSum(ctx->inputs()).Broadcast(OpArg("in", 0)).Broadcast(ctx->outputs()).Build();
-  return Maybe<void>::Ok();
+/// The values of like are not read.
+Maybe<ShardingRule> splitSharding(const SbpContext &ctx) {
+  const int64_t rank = ctx.In("in").shape().NumAxes();
+  const AxisFactors axes = axisFactors(rank, {JUST(resolveAxis(ctx.Attr<int64_t>("axis"), rank))});
+  return shardingRule({axes, unread(axes)}, {axes}, Linear({0}));
 }
 
 /// The output and the attributes of an op that joins its inputs.
@@ -190,7 +185,7 @@ REGISTER_USER_OP("split_like")
     .OutputWithMinimum("out", 1)
     .Attr<int64_t>("axis", 0)
     .SetTensorDescInferFn(inferSplitLike)
-    .SetGetSbpFn(listSplit)
+    .Sharding(splitSharding)
     .Doc("Cuts `in` along `axis` into consecutive parts; part i is as long as like_i is along that axis. The values "
          "of like are not read. The inverse of cat.")
     .Cases({Case("axis1")

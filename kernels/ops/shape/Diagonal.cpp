@@ -35,23 +35,13 @@ std::unique_ptr<BoundKernel> bindDiagonal(KernelBindContext *ctx) {
   return bindTakeDiagonal(ctx, "in", "out", ctx->Attr<int32_t>("offset"));
 }
 
-/// Of the matrices' axes each device may have a piece, and deals with what it has of the diagonal.
-Maybe<void> listDiag(SbpContext *ctx) {
-  using namespace sbp;
-  addSignature(ctx, {P, P});
-  const int64_t rank = ctx->In("in").shape().NumAxes();
-  for (int64_t a = 0; a < rank; ++a) addSignature(ctx, {S(a), P});
-  for (int64_t a = 0; a < ctx->Out("out").shape().NumAxes(); ++a) addSignature(ctx, {B, S(a)});
-  return Maybe<void>::Ok();
+Maybe<ShardingRule> diagSharding(const SbpContext &ctx) {
+  const AxisFactors in = axisFactors(ctx.In("in").shape().NumAxes());
+  return withSums(in, shardingRule({in}, {axisFactors(ctx.Out("out").shape().NumAxes(), {}, "o")}, Linear({0})));
 }
-Maybe<void> listDiagonal(SbpContext *ctx) {
-  using namespace sbp;
-  const int64_t rank = ctx->In("in").shape().NumAxes();
-  for (int64_t a = 2; a < rank; ++a) addSignature(ctx, {S(a), S(a - 2)});
-  addSignature(ctx, {P, P});
-  for (int64_t a = 0; a < 2; ++a) addSignature(ctx, {S(a), P});
-  addSignature(ctx, {B, S(rank - 2)});
-  return Maybe<void>::Ok();
+Maybe<ShardingRule> diagonalSharding(const SbpContext &ctx) {
+  const int64_t rank = ctx.In("in").shape().NumAxes();
+  return shardingRule({axisFactors(rank)}, {diagonalFactors(rank)}, Sum("a0"), Sum("a1"), Linear({0}));
 }
 
 REGISTER_USER_OP("diag")
@@ -59,7 +49,7 @@ REGISTER_USER_OP("diag")
     .Output("out")
     .Attr<int32_t>("diagonal", 0)
     .SetTensorDescInferFn(inferDiag)
-    .SetGetSbpFn(listDiag)
+    .Sharding(diagSharding)
     .Doc("Of a vector: the square matrix with it on the given diagonal (0 the main one, positive above) and zeros "
          "elsewhere. Of a matrix: its given diagonal.")
     .Cases({Case("make").In("in", {4}, 0, 2).Attr<int32_t>("diagonal", -1).Types(kMoved),
@@ -72,7 +62,7 @@ REGISTER_USER_OP("diagonal")
     .Output("out")
     .Attr<int32_t>("offset", 0)
     .SetTensorDescInferFn(inferDiagonal)
-    .SetGetSbpFn(listDiagonal)
+    .Sharding(diagonalSharding)
     .Doc("The given diagonal (0 the main one, positive above) of the matrices formed by the first two axes; it "
          "becomes the last axis.")
     .Cases({Case("matrix").In("in", {3, 5}, 0, 2).Attr<int32_t>("offset", 1).Types(kMoved),

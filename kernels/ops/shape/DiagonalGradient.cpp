@@ -23,19 +23,11 @@ std::unique_ptr<BoundKernel> bindDiagonalGrad(KernelBindContext *ctx) {
   return bindPutDiagonal(ctx, "dy", "dx", ctx->Attr<int32_t>("offset"));
 }
 
-/// Of the matrices' axes each device may have a piece, and puts what falls into it. Listed: the values of in are not
-/// read, so that it may be a partial sum.
-Maybe<void> listSignatures(SbpContext *ctx) {
-  using namespace sbp;
-  const int64_t last = ctx->In("dy").shape().NumAxes() - 1;
-  for (int64_t a = 0; a < last; ++a) addSignature(ctx, {S(a), S(a + 2), S(a + 2)});
-  addSignature(ctx, {P, B, P});
-  for (int64_t a = 0; a < 2; ++a) addSignature(ctx, {B, S(a), S(a)});
-  addSignature(ctx, {S(last), B, P});
-  addSignature(ctx, {S(last), P, P});
-  addSignature(ctx, {P, P, P});
-  addSignature(ctx, {B, P, B});
-  return Maybe<void>::Ok();
+/// The values of in are not read.
+Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const int64_t rank = ctx.In("in").shape().NumAxes();
+  const AxisFactors in = axisFactors(rank);
+  return shardingRule({diagonalFactors(rank), unread(in)}, {in}, Sum("entries"), Linear({0}));
 }
 
 REGISTER_USER_OP("diagonal_grad")
@@ -45,7 +37,7 @@ REGISTER_USER_OP("diagonal_grad")
     .Output("dx")
     .Attr<int32_t>("offset", 0)
     .SetTensorDescInferFn(infer)
-    .SetGetSbpFn(listSignatures)
+    .Sharding(sharding)
     .Doc("The gradient of diagonal: dx has the shape of in, whose values are not read, with dy on diagonal `offset` "
          "of the first two axes and zeros elsewhere.")
     .Cases({Case("matrix").In("dy", {3}).In("in", {3, 5}).Attr<int32_t>("offset", 1).Types({kFloat, kDouble}),

@@ -4,7 +4,7 @@
 
 #include "shape/Moves.h"
 #include "support/PieceRange.h"
-#include "support/SignatureLists.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops {
 
@@ -17,6 +17,13 @@ inline Shape diagonalShape(const Shape &in, int64_t k) {
   DimVector dims(in.begin() + 2, in.end());
   dims.push_back(diagonalLength(in.At(0), in.At(1), k));
   return Shape(dims);
+}
+/// The term of the diagonal of the matrices that the first two axes of a tensor form, whose term is axisFactors(rank).
+/// Of rows, columns and entries of the diagonal each device may have some, and deals with what it has.
+inline AxisFactors diagonalFactors(int64_t rank) {
+  AxisFactors factors = axisFactors(rank);
+  factors.erase(factors.begin(), factors.begin() + 2);
+  return factors.push_back("entries"), factors;
 }
 /// What a device deals with of diagonal `k` of the matrices that the first two axes of argument `matrix` form, when
 /// the entries of the last axis of argument `vector` are on it: those that its pieces of both have.

@@ -1,7 +1,7 @@
 // flip and roll: the same elements, reversed or rotated along axes.
 // SPDX-License-Identifier: Apache-2.0
 #include "shape/Moves.h"
-#include "support/SignatureLists.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops {
 namespace {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shape/GridSample.h"
 #include "support/GradientSteps.h"
-#include "support/SignatureLists.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops {
 namespace {
@@ -58,17 +58,6 @@ public:
   }
 };
 
-/// Samples split. Channels add up in dgrid, and the pixels of the output in dinput. Listed: an output may be split
-/// where the other one is an addend.
-Maybe<void> listSignatures(SbpContext *ctx) {
-  using namespace sbp;
-  addSignature(ctx, {S(0), S(0), S(0), S(0), S(0)});
-  addSignature(ctx, {S(1), S(1), B, S(1), P});
-  for (int64_t a : {1, 2}) addSignature(ctx, {S(a + 1), B, S(a), P, S(a)});
-  addSignature(ctx, {P, B, B, P, P});
-  return Maybe<void>::Ok();
-}
-
 Case sample(const char *name, const char *mode, const char *padding, bool align) {
   return withGrid(Case(name).In("doutput", {2, 3, 3, 2}), mode, padding, align);
 }
@@ -82,7 +71,8 @@ REGISTER_USER_OP("grid_sample_grad")
     .Output("dgrid")
     .With(gridSampleAttrs)
     .SetTensorDescInferFn(infer)
-    .SetGetSbpFn(listSignatures)
+    // channels add up in dgrid, and the pixels of the output in dinput
+    .Sharding("n c h w, n c . ., n h w . -> n c . ., n h w .", Sum("c"), Sum("h"), Sum("w"), Linear({0}))
     .Doc("The gradients of grid_sample: dinput by the image, dgrid by the grid (zeros for \"nearest\"). Where the "
          "edge holds a point fast (padding_mode \"border\" or \"reflection\"), dgrid is 0 there.")
     .Cases({sample("bilinear", "bilinear", "zeros", false), sample("border", "bilinear", "border", true),

@@ -106,19 +106,22 @@ template <Form form> MoveMap padMap(const KernelContext &ctx) {
 }
 
 /// Axes without padding split. Of others each device may have a piece of y; zeros around a piece of x are addends.
-template <Form form> Maybe<void> listSignatures(SbpContext *ctx) {
-  using namespace sbp;
-  const auto [floating, integral] = constantOf<form>(*ctx);
+template <Form form> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const Shape &shape = ctx.In("x").shape();
+  const auto [floating, integral] = constantOf<form>(ctx);
   const bool zero = floating == 0 && integral == 0;
-  const std::vector<int64_t> padded = JUST(padsOf<form>(*ctx, ctx->In("x").shape())).axes();
-  for (int64_t a = 0; a < ctx->In("x").shape().NumAxes(); ++a)
-    if (!std::binary_search(padded.begin(), padded.end(), a)) addSignature(ctx, {S(a), S(a)});
-  if (zero) addSignature(ctx, {P, P});
-  for (int64_t a : padded) {
-    addSignature(ctx, {B, S(a)});
-    if (zero) addSignature(ctx, {S(a), P});
+  AxisFactors x = axisFactors(shape.NumAxes()), y = x, sums;
+  for (int64_t axis : JUST(padsOf<form>(ctx, shape)).axes()) {
+    const auto a = static_cast<size_t>(axis);
+    y[a] = "y" + std::to_string(axis);
+    if (zero)
+      sums.push_back(x[a]);
+    else
+      x[a] = ".";
   }
-  return Maybe<void>::Ok();
+  ShardingRule rule = withSums(sums, shardingRule({x}, {y}));
+  if (zero) rule.add(Linear({0}));
+  return rule;
 }
 
 const std::vector<DataType> kTypes = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
@@ -132,7 +135,7 @@ REGISTER_USER_OP("pad")
     .Attr<double>("floating_constant_value", 0.0)
     .Attr<int64_t>("integral_constant_value", 0)
     .SetTensorDescInferFn(infer<Form::kLists>)
-    .SetGetSbpFn(listSignatures<Form::kLists>)
+    .Sharding(sharding<Form::kLists>)
     .Doc("Surrounds x with a constant: padding_before and padding_after have one entry an axis; when both are "
          "absent, `padding` is (before, after) of the last axis, then of the one before it, and so on. Negative "
          "entries cut. Floating tensors take floating_constant_value, others integral_constant_value.")
@@ -161,7 +164,7 @@ std::function<void(OpRegistry &)> constantPad(Shape in, List padding) {
         .Attr<double>("floating_value", 0.0)
         .Attr<int64_t>("integral_value", 0)
         .SetTensorDescInferFn(infer<Form::kPairs>)
-        .SetGetSbpFn(listSignatures<Form::kPairs>)
+        .Sharding(sharding<Form::kPairs>)
         .Doc("pad with `padding` alone: (before, after) of the last axis, then of the one before it, and so on.")
         .Cases({Case("plain")
                     .In("x", in, 0, 2)

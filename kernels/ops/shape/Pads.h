@@ -5,7 +5,7 @@
 #include "shape/Moves.h"
 #include "shape/PlaneArguments.h"
 #include "support/PieceRange.h"
-#include "support/SignatureLists.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops {
 

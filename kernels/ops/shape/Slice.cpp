@@ -92,17 +92,13 @@ std::unique_ptr<BoundKernel> bindWriteBox(KernelBindContext *ctx, const Box &box
   return moves.copy(piece.count, ctx->In(in), piece.inPart, to, piece.inWhole).bind();
 }
 
-void addBoxSignatures(SbpContext *ctx, const Shape &shape, const Box &box, const std::function<void(int64_t)> &cut) {
-  using namespace sbp;
-  const size_t tensors = ctx->inputs().size() + ctx->outputs().size();
-  std::vector<int64_t> cutAxes;
-  for (int64_t a = 0; a < shape.NumAxes(); ++a)
-    if (const size_t i = static_cast<size_t>(a); box.count[i] != shape.At(a) || box.step[i] != 1)
-      cutAxes.push_back(a);
-    else
-      addSignature(ctx, std::vector<SbpParallel>(tensors, S(a)));
-  addSignature(ctx, std::vector<SbpParallel>(tensors, P));
-  for (int64_t a : cutAxes) cut(a);
+BoxFactors::BoxFactors(const Shape &shape, const Box &box) : whole(axisFactors(shape.NumAxes())), part(whole) {
+  for (size_t a = 0; a < whole.size(); ++a) {
+    if (box.count[a] == shape.At(static_cast<int64_t>(a)) && box.step[a] == 1) continue;
+    part[a] = "b" + std::to_string(a);
+    cutWhole.push_back(whole[a]);
+    cutPart.push_back(part[a]);
+  }
 }
 
 void sliceAttrs(OpRegistry &op) {
@@ -161,23 +157,15 @@ std::unique_ptr<BoundKernel> bindSliceUpdate(KernelBindContext *ctx) {
   return bindWriteBox(ctx, valueOf(sliceBox(*ctx, wholeShape(ctx, "ref"))), "value", "y", "ref");
 }
 
-/// Of an axis that is cut each device may have the entries that its piece of the input has, or those of its piece of
-/// the output.
-template <BoxOf *box, const char *in> Maybe<void> listCut(SbpContext *ctx) {
-  using namespace sbp;
-  const Shape &shape = ctx->In(in).shape();
-  addBoxSignatures(ctx, shape, JUST(box(*ctx, shape)), [&](int64_t a) {
-    addSignature(ctx, {S(a), P});
-    addSignature(ctx, {B, S(a)});
-  });
-  return Maybe<void>::Ok();
+template <BoxOf *box, const char *in> Maybe<ShardingRule> cutSharding(const SbpContext &ctx) {
+  const Shape &shape = ctx.In(in).shape();
+  const BoxFactors f(shape, JUST(box(ctx, shape)));
+  return withSums(f.cutWhole, shardingRule({f.whole}, {f.part}, Linear({0})));
 }
-/// Each device writes what falls into its piece.
-Maybe<void> listSliceUpdate(SbpContext *ctx) {
-  using namespace sbp;
-  const Shape &shape = ctx->In("ref").shape();
-  addBoxSignatures(ctx, shape, JUST(sliceBox(*ctx, shape)), [&](int64_t a) { addSignature(ctx, {S(a), B, S(a)}); });
-  return Maybe<void>::Ok();
+Maybe<ShardingRule> updateSharding(const SbpContext &ctx) {
+  const Shape &shape = ctx.In("ref").shape();
+  const BoxFactors f(shape, JUST(sliceBox(ctx, shape)));
+  return shardingRule({f.whole, f.part}, {f.whole}, Linear({0, 1}));
 }
 
 constexpr char kX[] = "x", kY[] = "y", kIn[] = "in", kOut[] = "out";
@@ -197,7 +185,7 @@ REGISTER_USER_OP("slice")
     .Output("y")
     .With(sliceAttrs)
     .SetTensorDescInferFn(inferSlice)
-    .SetGetSbpFn(listCut<sliceBox, kX>)
+    .Sharding(cutSharding<sliceBox, kX>)
     .Doc(std::string(kBoxDoc) + "y holds them in that order.")
     .Cases({slice("rows", {5, 4}, {1, 0}, {4, 4}, {1, 1}), slice("steps", {7, 6}, {0, 1}, {7, 6}, {3, 2}),
             slice("backwards", {5, 6}, {-1, 4}, {-6, 0}, {-2, -1}), slice("empty", {5}, {3}, {3}, {1})})
@@ -209,7 +197,7 @@ REGISTER_USER_OP("narrow")
     .Output("out")
     .With(narrowAttrs)
     .SetTensorDescInferFn(inferNarrow)
-    .SetGetSbpFn(listCut<narrowBox, kIn>)
+    .Sharding(cutSharding<narrowBox, kIn>)
     .Doc("The `length` entries of axis `dim` from `start` on.")
     .Cases({narrow("columns", {3, 5}, 1, 1, 3), narrow("last_row", {3, 5}, -2, -1, 1),
             narrow("whole_axis", {5, 3}, 0, 0, 5)}) // the last may be split along it
@@ -224,7 +212,7 @@ REGISTER_USER_OP("slice_update")
     .ArgAlias("update", "value")
     .With(sliceAttrs)
     .SetTensorDescInferFn(inferSliceUpdate)
-    .SetGetSbpFn(listSliceUpdate)
+    .Sharding(updateSharding)
     .Doc(std::string(kBoxDoc) + "y is ref with those entries replaced by value, which has the shape of the slice.")
     .Cases({update("rows", {5, 4}, {2, 4}, {1, 0}, {3, 4}, {1, 1}),
             update("backwards", {5, 4}, {2, 2}, {3, -1}, {0, -5}, {-2, -2})})

@@ -32,28 +32,16 @@ template <auto box> std::unique_ptr<BoundKernel> bindGrad(KernelBindContext *ctx
   return bindWriteBox(ctx, valueOf(box(*ctx, wholeShape(ctx, "dx"))), "dy", "dx");
 }
 
-/// Of an axis that is cut each device may have a piece of dx, or puts its piece of dy to its place.
-Maybe<void> listSliceGrad(SbpContext *ctx) {
-  using namespace sbp;
-  const Shape &shape = ctx->Out("dx").shape();
-  addBoxSignatures(ctx, shape, JUST(sliceBox(*ctx, shape)), [&](int64_t a) {
-    addSignature(ctx, {B, S(a)});
-    addSignature(ctx, {S(a), P});
-  });
-  return Maybe<void>::Ok();
+Maybe<ShardingRule> sliceGradSharding(const SbpContext &ctx) {
+  const Shape &shape = ctx.Out("dx").shape();
+  const BoxFactors f(shape, JUST(sliceBox(ctx, shape)));
+  return withSums(f.cutPart, shardingRule({f.part}, {f.whole}, Linear({0})));
 }
-/// The same; like, whose values are not read, may also be a partial sum.
-Maybe<void> listNarrowGrad(SbpContext *ctx) {
-  using namespace sbp;
-  const Shape &shape = ctx->In("like").shape();
-  addBoxSignatures(ctx, shape, JUST(narrowBox(*ctx, shape)), [&](int64_t a) {
-    addSignature(ctx, {B, S(a), S(a)});
-    addSignature(ctx, {S(a), B, P});
-    addSignature(ctx, {S(a), P, P});
-  });
-  addSignature(ctx, {P, B, P});
-  addSignature(ctx, {B, P, B});
-  return Maybe<void>::Ok();
+/// The values of like are not read.
+Maybe<ShardingRule> narrowGradSharding(const SbpContext &ctx) {
+  const Shape &shape = ctx.In("like").shape();
+  const BoxFactors f(shape, JUST(narrowBox(ctx, shape)));
+  return withSums(f.cutPart, shardingRule({f.part, unread(f.whole)}, {f.whole}, Linear({0})));
 }
 
 REGISTER_USER_OP("slice_grad")
@@ -63,7 +51,7 @@ REGISTER_USER_OP("slice_grad")
     .RequiredAttr<Shape>("like_shape")
     .With(sliceAttrs)
     .SetTensorDescInferFn(inferSliceGrad)
-    .SetGetSbpFn(listSliceGrad)
+    .Sharding(sliceGradSharding)
     .Doc(std::string(kBoxDoc) +
          "dx has the shape like_shape, dy at those entries, and zeros elsewhere: the gradient of slice.")
     .Cases({withBox(Case("steps").In("dy", {3, 2}, 0, 2).Attr("like_shape", Shape({7, 5})), {0, 1}, {7, 5}, {3, 2})})
@@ -77,7 +65,7 @@ REGISTER_USER_OP("narrow_grad")
     .Output("dx")
     .With(narrowAttrs)
     .SetTensorDescInferFn(inferNarrowGrad)
-    .SetGetSbpFn(listNarrowGrad)
+    .Sharding(narrowGradSharding)
     .Doc("The gradient of narrow, for graphs that have it: dx has the shape of like, whose values are not read, dy "
          "at the `length` entries of axis `dim` from `start` on, and zeros elsewhere. (opc grad uses slice_grad, "
          "which keeps no like.)")

@@ -1,7 +1,7 @@
 // transpose: permutes the axes.
 // SPDX-License-Identifier: Apache-2.0
 #include "shape/Moves.h"
-#include "support/SignatureLists.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops {
 namespace {
@@ -40,13 +40,11 @@ MoveMap transposeMap(const KernelContext &ctx) {
   return readMap(ctx.Desc("output").shape(), std::move(reads));
 }
 
-/// Listed, because a rule would give another order.
-Maybe<void> listSignatures(SbpContext *ctx) {
-  const auto perm = JUST(permOf(*ctx, ctx->In("input").shape().NumAxes()));
-  std::vector<std::pair<int64_t, int64_t>> pairs;
-  for (size_t i = 0; i < perm.size(); ++i) pairs.push_back({perm[i], static_cast<int64_t>(i)});
-  addAxisSignatures(ctx, "input", "output", pairs, true);
-  return Maybe<void>::Ok();
+Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const AxisFactors in = axisFactors(ctx.In("input").shape().NumAxes());
+  AxisFactors out;
+  for (int64_t p : JUST(permOf(ctx, ctx.In("input").shape().NumAxes()))) out.push_back(in[static_cast<size_t>(p)]);
+  return inOrder(out, shardingRule({in}, {out}, Linear({0})));
 }
 
 Case sample(const char *name, Shape in, std::vector<int32_t> perm) {
@@ -59,7 +57,7 @@ REGISTER_USER_OP("transpose")
     .RequiredAttr<std::vector<int32_t>>("perm")
     .Attr<bool>("batch_axis_non_change", false)
     .SetTensorDescInferFn(infer)
-    .SetGetSbpFn(listSignatures)
+    .Sharding(sharding)
     .Doc("output[i_perm[0], i_perm[1], ...] = input[i_0, i_1, ...]: output axis k is input axis perm[k]. Negative "
          "entries count from the end. batch_axis_non_change is accepted from older graphs and has no effect.")
     .Cases({sample("matrix", {5, 7}, {1, 0}), sample("heads", {2, 3, 4, 5}, {0, 2, 1, 3}),

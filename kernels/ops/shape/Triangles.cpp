@@ -3,7 +3,7 @@
 #include "shape/Moves.h"
 #include "support/CudaTask.h"
 #include "support/ElementBytes.h"
-#include "support/SignatureLists.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops {
 namespace {

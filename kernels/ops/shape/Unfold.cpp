@@ -5,7 +5,7 @@
 #include "support/ElementBytes.h"
 #include "support/FunctionKernel.h"
 #include "support/Operator.h"
-#include "support/SignatureLists.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops {
 namespace {
@@ -169,21 +169,14 @@ Case sample(const char *name, Shape x, Pair k, Pair pad, Pair s, Pair d) {
   return c;
 }
 
-/// Images split, and channels, where they divide: a channel is kernel height times width rows.
-Maybe<void> listSignatures(SbpContext *ctx, const Shape &image) {
-  using namespace sbp;
-  addSignature(ctx, {S(0), S(0)});
-  addSignature(ctx, {P, P});
-  if (image.At(1) % ctx->parallel_num() == 0) addSignature(ctx, {S(1), S(1)});
-  return Maybe<void>::Ok();
-}
+// Images split, and channels: of each the columns have kernel height times width rows.
 
 REGISTER_USER_OP("unfold")
     .Input("x")
     .Output("y")
     .With(patchAttrs)
     .SetTensorDescInferFn(inferUnfold)
-    .SetGetSbpFn([](SbpContext *ctx) { return listSignatures(ctx, ctx->In("x").shape()); })
+    .Sharding("n c . . -> n c* .", Linear({0}))
     .Doc("y[n, (c, i, j), (oy, ox)] = x[n, c, oy * stride + i * dilation - padding, ...], 0 outside: the patches of "
          "x (batch, channels, height, width) as columns.")
     .Cases({sample("plain", {2, 3, 5, 6}, {3, 2}, {0, 0}, {1, 1}, {1, 1}).Types({kFloat, kDouble, kFloat16}),
@@ -197,7 +190,7 @@ REGISTER_USER_OP("fold")
     .RequiredAttr<Pair>("output_size")
     .With(patchAttrs)
     .SetTensorDescInferFn(inferFold)
-    .SetGetSbpFn([](SbpContext *ctx) { return listSignatures(ctx, ctx->Out("y").shape()); })
+    .Sharding("n c* . -> n c . .", Linear({0}))
     .Doc("Adds the columns of x, as unfold makes them of an image of output_size (height, width), back into an "
          "image; pixels that several patches cover add up. The gradient of unfold.")
     .Cases({sample("plain", {2, 18, 20}, {3, 2}, {0, 0}, {1, 1}, {1, 1}).Attr("output_size", Pair{6, 6})})

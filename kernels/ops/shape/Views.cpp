@@ -1,7 +1,7 @@
 // Operators whose output is the input's bytes under another shape: reshape, flatten, expand_dims, squeeze and the like.
 // SPDX-License-Identifier: Apache-2.0
 #include "support/Operator.h"
-#include "support/SignatureLists.h"
+#include "support/SbpRules.h"
 #include "support/StridedCopy.h"
 
 namespace opc::ops {
@@ -103,28 +103,36 @@ Maybe<void> inferSqueeze(InferContext *ctx) {
   return setShape(ctx, Shape(dims));
 }
 
-/// Listed, because pieces must divide: a split axis keeps its elements where the pieces are as long on both sides.
-Maybe<void> listSplits(SbpContext *ctx) {
-  const Shape &in = ctx->In("in").shape(), &out = ctx->Out("out").shape();
-  addAxisSignatures(ctx, "in", "out", reshapeSplits(in, out, ctx->parallel_num()), true);
-  return Maybe<void>::Ok();
+/// The terms of a tensor and of a view of it: a split axis keeps its elements where as many come before it on both
+/// sides, and the pieces are as long.
+std::vector<AxisFactors> viewFactors(const Shape &in, const Shape &out) {
+  AxisFactors from(in.dim_vec().size(), "."), to(out.dim_vec().size(), ".");
+  if (in.elem_cnt() == 0) return {from, to};
+  for (int64_t i = 0; i < in.NumAxes(); ++i)
+    for (int64_t j = 0; j < out.NumAxes(); ++j)
+      if (in.At(i) > 1 && out.At(j) > 1 && in.Count(0, i) == out.Count(0, j))
+        from[static_cast<size_t>(i)] = to[static_cast<size_t>(j)] =
+            "a" + std::to_string(i) + (in.At(i) == out.At(j) ? "" : "*");
+  return {from, to};
 }
-Maybe<void> listSplitsLike(SbpContext *ctx) {
-  using namespace sbp;
-  const Shape &in = ctx->In("in").shape(), &like = ctx->In("like").shape();
-  for (const auto &[i, j] : reshapeSplits(in, like, ctx->parallel_num())) addSignature(ctx, {S(i), S(j), S(j)});
-  return Maybe<void>::Ok();
+Maybe<ShardingRule> viewSharding(const SbpContext &ctx) {
+  const auto terms = viewFactors(ctx.In("in").shape(), ctx.Out("out").shape());
+  return shardingRule({terms[0]}, {terms[1]}, Linear({0}));
 }
-Maybe<void> listFlattenSplits(SbpContext *ctx) {
-  return ctx->In("in").shape().NumAxes() == 0 ? Maybe<void>::Ok() : listSplits(ctx);
+Maybe<ShardingRule> likeSharding(const SbpContext &ctx) {
+  const auto terms = viewFactors(ctx.In("in").shape(), ctx.In("like").shape());
+  return shardingRule(terms, {terms[1]});
+}
+Maybe<ShardingRule> flattenSharding(const SbpContext &ctx) {
+  return ctx.In("in").shape().NumAxes() == 0 ? ShardingRule() : viewSharding(ctx);
 }
 
 /// The output of an op that is a view of its input.
-std::function<void(OpRegistry &)> view(TensorDescInferFn infer, GetSbpFn list = listSplits) {
+std::function<void(OpRegistry &)> view(TensorDescInferFn infer, ShardingFn sharding = viewSharding) {
   return [=](OpRegistry &op) {
     op.Output("out")
         .SetTensorDescInferFn(infer)
-        .SetGetSbpFn(list)
+        .Sharding(sharding)
         .View()
         .Kernel<ViewKernel>(KernelOptions().Inplace("out", "in"))
         .Kernel<ViewKernel>(movesOnGpu().Inplace("out", "in"));
@@ -147,7 +155,7 @@ REGISTER_USER_OP("reshape")
 REGISTER_USER_OP("reshape_like")
     .Input("in")
     .Input("like")
-    .With(view(inferReshapeLike, listSplitsLike))
+    .With(view(inferReshapeLike, likeSharding))
     .Doc("out has the elements of in under the shape of like; the values of like are not read.")
     .Cases({sample("plain", {2, 6}).In("like", {3, 4}), sample("flat", {2, 3, 1}).In("like", {6})});
 
@@ -155,7 +163,7 @@ REGISTER_USER_OP("flatten")
     .Input("in")
     .Attr<int32_t>("start_dim", 0)
     .Attr<int32_t>("end_dim", -1)
-    .With(view(inferFlatten, listFlattenSplits))
+    .With(view(inferFlatten, flattenSharding))
     .Doc("Merges the axes start_dim to end_dim, both included, into one. A scalar becomes a vector of one element.")
     .Cases({sample("all", {2, 3, 4}), sample("tail", {2, 3, 4}).Attr<int32_t>("start_dim", 1),
             sample("middle", {2, 3, 4, 5}).Attr<int32_t>("start_dim", 1).Attr<int32_t>("end_dim", -2),
