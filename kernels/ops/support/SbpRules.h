@@ -66,35 +66,4 @@ inline user_op::ShardingRule alikeRule(const user_op::SbpContext &ctx, int64_t r
   return rule;
 }
 
-/// in (split on a) -> out (split on b) for each pair, and P -> P when the op is linear.
-inline void addAxisSignatures(user_op::SbpContext *ctx, const std::string &in, const std::string &out,
-                              const std::vector<std::pair<int64_t, int64_t>> &pairs, bool linear) {
-  for (const auto &[a, b] : pairs)
-    ctx->NewBuilder().Split(user_op::OpArg(in, 0), a).Split(user_op::OpArg(out, 0), b).Build();
-  if (linear) ctx->NewBuilder().PartialSum(user_op::OpArg(in, 0)).PartialSum(user_op::OpArg(out, 0)).Build();
-}
-
-/// The signature in which the named inputs and all outputs are partial sums and the other inputs are whole: the op is
-/// linear in those inputs together.
-inline void addLinearSignature(user_op::SbpContext *ctx, const std::vector<std::string> &linear) {
-  auto builder = ctx->NewBuilder();
-  builder.Broadcast(ctx->inputs());
-  for (const std::string &arg : linear) builder.PartialSum(user_op::OpArg(arg, 0));
-  builder.PartialSum(ctx->outputs()).Build();
-}
-
-/// The pairs of axes on which a reshape keeps a split: the elements before the axes are as many on both sides, and the
-/// pieces have the same sizes (equal dimensions, or both divisible by the number of devices).
-inline std::vector<std::pair<int64_t, int64_t>> reshapeSplits(const Shape &in, const Shape &out, int64_t parts) {
-  std::vector<std::pair<int64_t, int64_t>> pairs;
-  if (in.elem_cnt() == 0) return pairs;
-  for (int64_t i = 0; i < in.NumAxes(); ++i)
-    for (int64_t j = 0; j < out.NumAxes(); ++j) {
-      if (in.At(i) <= 1 || out.At(j) <= 1 || in.Count(0, i) != out.Count(0, j)) continue;
-      if (in.At(i) == out.At(j) || (parts > 0 && in.At(i) % parts == 0 && out.At(j) % parts == 0))
-        pairs.push_back({i, j});
-    }
-  return pairs;
-}
-
 } // namespace opc::ops
