@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "GradientGeneration.h"
 #include "AttrBridge.h"
+#include "BuiltIn.h"
 #include "ControlGradients.h"
 #include "ControlOp.h"
 #include "DerivedGradient.h"
@@ -123,8 +124,8 @@ private:
 /// ops before they add them.
 class RuleHost final : public user_op::GradientHost {
 public:
-  RuleHost(Generator &generator, ir::UserOp op, const std::string &library)
-      : g_(generator), op_(op), library_(library) {
+  RuleHost(Generator &generator, ir::UserOp op, const user_op::Origin &origin)
+      : g_(generator), op_(op), origin_(origin) {
     for (Value v : op.getArgs()) inputs_.push_back(ir::descOf(v));
     for (Value v : op.getOuts()) outputs_.push_back(ir::descOf(v));
   }
@@ -172,7 +173,7 @@ public:
     for (auto &b : conf->inputs)
       for (auto &t : b.tensors)
         if (auto it = renamed_.find(t); it != renamed_.end()) t = it->second;
-    conf->type = nameWithin(g_.registry_, library_, conf->type);
+    conf->type = nameWithin(g_.registry_, origin_, conf->type);
     const OpConf asked = *conf;
     Status s = g_.build_.addOp(conf, op_);
     if (!s.isOk()) {
@@ -242,7 +243,7 @@ private:
   };
   Generator &g_;
   mutable ir::UserOp op_;
-  const std::string &library_; // of the rule
+  const user_op::Origin &origin_; // of the rule
   std::vector<user_op::TensorDesc> inputs_, outputs_;
   std::vector<Binding> bindings_;
   mutable std::set<std::string> foreign_; // inputs that were asked for and are in no definition
@@ -276,7 +277,7 @@ LogicalResult Generator::differentiate(ir::UserOp op) {
 }
 
 LogicalResult Generator::applyRule(ir::UserOp op, const OpDef &def, const user_op::GradDef &grad) {
-  RuleHost host(*this, op, grad.origin.library);
+  RuleHost host(*this, op, grad.origin);
   const std::string rule =
       "the gradient rule of " + def.name + " (" + grad.origin.file + ":" + std::to_string(grad.origin.line) + ")";
   Status s;
@@ -303,7 +304,7 @@ LogicalResult Generator::applyRule(ir::UserOp op, const OpDef &def, const user_o
     return failure();
   }
   // The rules of the built-in ops are tested against differences; there an unbound input is one whose gradient is zero.
-  return host.settle(def.origin.library != "built-in", rule);
+  return host.settle(!isBuiltIn(def.origin), rule);
 }
 
 LogicalResult Generator::applyControl(ir::UserOp op, ControlKind kind) {

@@ -1,6 +1,7 @@
 // The scalar functions of a region's steps, on vectors.
 // SPDX-License-Identifier: Apache-2.0
 #include "RegionSteps.h"
+#include "BuiltIn.h"
 #include "RowLoops.h"
 
 #include "opc/Scalar.h"
@@ -121,7 +122,7 @@ bool RegionSteps::step(const RegionStep &step, const Values &args, Value *made) 
   const DataType out = step.op.outputDescs()[0].data_type();
   if (!kindOf(out)) return refuse(typeReason(out));
   const std::string &type = step.op.def().name;
-  const bool isBuiltIn = step.kernel->origin.library == "built-in";
+  const bool isBuiltIn = opc::isBuiltIn(step.kernel->origin);
   if (isBuiltIn && type == "cast") return convert(step.op, args[0], made);
   if (isBuiltIn && type == "where") return choose(step.op.inputDescs()[0].data_type(), args[0], args[1], args[2], made);
   if (isBuiltIn && type == "masked_fill") return fill(step, args, made);

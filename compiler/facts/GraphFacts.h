@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -98,9 +99,9 @@ inline constexpr const char *kPythonLibrary = "python";
 struct GraphTask {
   std::string op, kernel; // "fc1", "cpu/matmul/f32"
   uint32_t stream = 0;
-  std::string library;  // that the kernel is of: "built-in", or what libraryName() says; empty where it is not known
-  int32_t priority = 0; // with which the kernel was registered
-  int64_t region = -1;  // which one; -1: a task of its own
+  std::optional<std::string> library; // of the kernel, as libraryName() says: empty: built in; none where nobody knows
+  int32_t priority = 0;               // with which the kernel was registered
+  int64_t region = -1;                // which one; -1: a task of its own
 };
 
 struct MemoryFacts {

@@ -12,8 +12,6 @@
 namespace opc {
 namespace {
 
-constexpr const char *kBuiltIn = "built-in"; // GraphTask::library
-
 /// "1,234,567"; beyond what a lock of opc's own has, "1e+300".
 std::string countOf(double value) {
   constexpr double kLargest = 1e18;
@@ -207,7 +205,7 @@ private:
       const auto found = before.find(t.op);
       if (found == before.end() || retyped_.count(t.op)) continue; // another type has another kernel
       const GraphTask &old = *found->second;
-      const bool known = !old.library.empty() && !t.library.empty(); // a plan does not say where its kernels come from
+      const bool known = old.library && t.library; // a plan does not say where its kernels come from
       const bool isFallback = known && t.priority < old.priority;
       if (!isFallback && old.kernel == t.kernel && (!known || old.library == t.library)) continue;
       const std::string was = kernelText(old), is = kernelText(t);
@@ -215,13 +213,13 @@ private:
                             Severity::kWarning, t.op, "kernel " + was + " -> " + is, was, is);
       if (isFallback && old.library == kPythonLibrary && t.library != kPythonLibrary)
         f.help = "the kernel of the lock is in Python: a manifest beside the graph, or --op-path DIR";
-      else if (isFallback && old.library != t.library && old.library != kBuiltIn)
-        f.help = "the kernel of the lock is in " + old.library + ": --plugin " + old.library;
+      else if (isFallback && old.library != t.library && !old.library->empty())
+        f.help = "the kernel of the lock is in " + *old.library + ": --plugin " + *old.library;
     }
   }
   /// "cpu/matmul/f32", with the plugin and the priority where there are any.
   static std::string kernelText(const GraphTask &task) {
-    std::string more = task.library == kBuiltIn ? "" : task.library;
+    std::string more = task.library.value_or("");
     if (task.priority) more += (more.empty() ? "priority " : ", priority ") + std::to_string(task.priority);
     return task.kernel + (more.empty() ? "" : " (" + more + ")");
   }

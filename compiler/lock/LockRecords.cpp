@@ -10,8 +10,6 @@
 namespace opc::lock {
 namespace {
 
-constexpr const char *kBuiltIn = "built-in"; // the library of a kernel; not written
-
 /// The place of every op and tensor in topological order, ties by name: what the file's order is made of.
 class GraphOrder {
 public:
@@ -295,7 +293,7 @@ std::vector<Json> taskRecords(const Lock &lock) {
   for (const GraphTask *t : tasks) {
     Json record = {{"op", t->op}, {"kernel", t->kernel}};
     if (t->stream) record["stream"] = t->stream;
-    if (t->library != kBuiltIn && !t->library.empty()) record["from"] = t->library;
+    if (t->library && !t->library->empty()) record["from"] = *t->library;
     if (t->priority) record["priority"] = t->priority;
     records.push_back(std::move(record));
   }
@@ -304,7 +302,7 @@ std::vector<Json> taskRecords(const Lock &lock) {
 
 /// Of operators in Python earlier builds wrote the file or folder that had the definition.
 std::string libraryOf(const Json &task) {
-  const std::string from = task.value("from", kBuiltIn);
+  const std::string from = task.value("from", "");
   return from.ends_with(".ops.pbtxt") || from.starts_with("python:") ? kPythonLibrary : from;
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CollectFacts.h"
 #include "AttrBridge.h"
+#include "BuiltIn.h"
 #include "ConstantVariables.h"
 #include "DeviceCode.h"
 #include "DiagnosticHandler.h"
@@ -215,9 +216,9 @@ void sumCosts(GraphFacts *facts) {
 void collectTasks(const ExecutionSchedule &execution, GraphFacts *facts) {
   for (const ScheduledTask &task : execution.tasks) {
     auto add = [&](const std::string &op, std::string kernel, const user_op::KernelDef *def) {
-      facts->tasks.push_back({op, std::move(kernel), task.stream, "built-in", 0});
+      facts->tasks.push_back({op, std::move(kernel), task.stream, "", 0});
       if (!def) return;
-      facts->tasks.back().library = libraryName(def->origin.library);
+      if (!isBuiltIn(def->origin)) facts->tasks.back().library = libraryName(def->origin.library);
       facts->tasks.back().priority = def->priority;
     };
     // One task, and each of its ops is computed by its own kernel's loop.

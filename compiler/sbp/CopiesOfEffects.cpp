@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CopiesOfEffects.h"
 
+#include "BuiltIn.h"
 #include "EmitStatus.h"
 #include "OpcDialect.h"
 #include "TextParts.h"
@@ -14,7 +15,7 @@ namespace {
 /// Built-in ops that are not pure say what happens on a mesh, or write variables, of which every device has its part.
 bool isCopied(const user_op::OpDef &def) {
   const bool saysHow = def.getSbp || def.shardingOf || !def.sharding.empty();
-  return !def.pure && !saysHow && def.origin.library != "built-in";
+  return !def.pure && !saysHow && !isBuiltIn(def.origin);
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TaskFacts.h"
 #include "AttrBridge.h"
+#include "BuiltIn.h"
 #include "EmitStatus.h"
 #include "MutableInputs.h"
 
@@ -18,7 +19,7 @@ constexpr bool kHasDeviceKernels = true;
 Status withWayOut(Status status, const OpInstance &instance, const Registry &registry, DeviceType wanted) {
   if (wanted == DeviceType::kCPU || !instance.selectKernel(registry, DeviceType::kCPU)) return status;
   std::string help = status.help();
-  if (!kHasDeviceKernels && instance.def().origin.library == "built-in")
+  if (!kHasDeviceKernels && isBuiltIn(instance.def().origin))
     help = "this build has no kernels for GPUs: build opc where nvcc is found";
   return std::move(status).withHelp("--allow-cpu-fallback runs it on the CPU" + (help.empty() ? "" : "\n" + help));
 }

@@ -1,6 +1,7 @@
 // Arithmetic operations of ops by formula.
 // SPDX-License-Identifier: Apache-2.0
 #include "CountedOps.h"
+#include "BuiltIn.h"
 
 #include <map>
 #include <set>
@@ -154,7 +155,7 @@ double elementsOf(const user_op::TensorDesc &tensor) {
 }
 
 std::optional<double> countedOperations(const OpInstance &op) {
-  if (op.def().origin.library != "built-in") return std::nullopt;
+  if (!isBuiltIn(op.def().origin)) return std::nullopt;
   if (moves().count(op.def().name)) return 0;
   const auto found = formulas().find(op.def().name);
   if (found == formulas().end()) return std::nullopt;

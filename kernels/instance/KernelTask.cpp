@@ -1,6 +1,7 @@
 // A kernel tied to the tensors of one task.
 // SPDX-License-Identifier: Apache-2.0
 #include "KernelTask.h"
+#include "BuiltIn.h"
 #include "DeviceErrors.h"
 #include "HostContexts.h"
 #include "MutableInputs.h"
@@ -108,9 +109,9 @@ void KernelTask::noteNames() {
     return;
   }
   const std::string &name = impl_->op.conf().name, &type = impl_->op.def().name;
-  const std::string &library = impl_->kernelDef->origin.library;
-  runningNames().copy(number_, name, type, library);
-  if (library != "built-in") lastPluginNames().copy(number_, name, type, library);
+  const user_op::Origin &origin = impl_->kernelDef->origin;
+  runningNames().copy(number_, name, type, origin.library);
+  if (!isBuiltIn(origin)) lastPluginNames().copy(number_, name, type, origin.library);
 }
 
 std::pair<const char *, const char *> KernelTask::runningOp() noexcept {

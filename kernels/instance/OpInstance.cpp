@@ -1,6 +1,7 @@
 // Completing, checking and inferring one op against its definition.
 // SPDX-License-Identifier: Apache-2.0
 #include "OpInstance.h"
+#include "BuiltIn.h"
 #include "HostContexts.h"
 #include "NearestNames.h"
 #include "PluginCode.h"
@@ -272,14 +273,12 @@ Status OpInstance::infer() {
   return Status::ok();
 }
 
-static bool isBuiltIn(const KernelDef &kernel) { return kernel.origin.library == "built-in"; }
-
 Result<const KernelDef *> OpInstance::selectKernel(const Registry &registry, DeviceType device) const {
   HostRegContext ctx(*this, device);
   const auto &candidates = registry.kernels(def_->name);
   const KernelDef *found = nullptr;
   for (const KernelDef *k : candidates) { // the highest priority first
-    if (found && (k->priority < found->priority || (isBuiltIn(*k) && isBuiltIn(*found)))) continue;
+    if (found && (k->priority < found->priority || (isBuiltIn(k->origin) && isBuiltIn(found->origin)))) continue;
     bool matches = false;
     const PluginRule here(def_->name, k->origin, "the condition of a kernel");
     Status evaluated = user_op::detail::guarded([&] { return matches = k->condition->eval(ctx), Status(); });
@@ -317,8 +316,8 @@ Result<const KernelDef *> OpInstance::selectKernel(const Registry &registry, Dev
     if (!listsAll && !isHere(k)) continue;
     const KernelTarget t = kernelTarget(*k);
     help += (help.empty() ? "" : "\n") + def_->name + "/" + (t.device.empty() ? "any" : t.device) + "/" +
-            (t.dtype.empty() ? "any" : t.dtype) + ": " + k->condition->firstFailure(ctx) + " (" + k->origin.library +
-            ")";
+            (t.dtype.empty() ? "any" : t.dtype) + ": " + k->condition->firstFailure(ctx) + " (" +
+            libraryText(k->origin) + ")";
   }
   if (help.empty()) help = "no kernel of this op is registered; load the plugin that has one with --plugin";
   return Status(StatusCode::kUnsupported, "OPC0411", message).withHelp(help);

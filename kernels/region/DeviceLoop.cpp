@@ -1,6 +1,7 @@
 // Which ops a GPU computes in regions, and where their operands' elements are.
 // SPDX-License-Identifier: Apache-2.0
 #include "DeviceLoop.h"
+#include "BuiltIn.h"
 #include "ColumnParts.h"
 #include "DeviceCode.h"
 #include "DeviceRows.h"
@@ -74,7 +75,7 @@ bool isComputed(DataType type) {
 
 /// Whether code knows the op without an expression. Masks are no floats.
 bool isKnown(const OpInstance &op, const user_op::KernelDef &kernel) {
-  if (kernel.origin.library != "built-in") return false;
+  if (!isBuiltIn(kernel.origin)) return false;
   const std::string &type = op.def().name;
   const auto isMask = [&](size_t input) {
     return elementType(op.inputDescs()[input].data_type()).kind != ElementClass::kFloating;

@@ -1,6 +1,7 @@
 // Ops over rows that a GPU computes in regions.
 // SPDX-License-Identifier: Apache-2.0
 #include "DeviceRows.h"
+#include "BuiltIn.h"
 
 #include <algorithm>
 #include <string_view>
@@ -64,7 +65,7 @@ void addNorm(const OpInstance &op, DeviceRowOp *found) {
 } // namespace
 
 std::optional<DeviceRowOp> deviceRowOp(const OpInstance &op, const user_op::KernelDef &kernel) {
-  if (kernel.origin.library != "built-in" || !op.shards().empty()) return std::nullopt;
+  if (!isBuiltIn(kernel.origin) || !op.shards().empty()) return std::nullopt;
   const auto &ops = knownOps();
   const auto known = std::find_if(ops.begin(), ops.end(), [&](const Known &k) { return k.type == op.def().name; });
   if (known == ops.end()) return std::nullopt;

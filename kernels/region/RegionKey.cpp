@@ -1,6 +1,7 @@
 // What a region computes, as text.
 // SPDX-License-Identifier: Apache-2.0
 #include "RegionKey.h"
+#include "BuiltIn.h"
 #include "RegionCode.h"
 
 #include "opc/Scalar.h"
@@ -32,7 +33,7 @@ std::string expressionOf(const OpInstance &op) {
 
 } // namespace
 
-bool isBuiltIn(const RegionStep &step) { return step.kernel->origin.library == "built-in"; }
+bool isBuiltIn(const RegionStep &step) { return isBuiltIn(step.kernel->origin); }
 
 std::string regionKey(const Region &region) {
   std::string key;

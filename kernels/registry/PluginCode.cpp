@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PluginCode.h"
 
+#include "BuiltIn.h"
 #include "OpeningPlugin.h"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ thread_local const PluginRule *PluginRule::current_ = nullptr;
 
 PluginRule::PluginRule(const std::string &type, const user_op::Origin &origin, const char *what) noexcept
     : before_(current_), what_(what), type_(type.c_str()), library_(origin.library.c_str()) {
-  if (hasOpenedPlugin() && origin.library != "built-in") current_ = this;
+  if (hasOpenedPlugin() && !isBuiltIn(origin)) current_ = this;
 }
 
 std::string runningRule() {

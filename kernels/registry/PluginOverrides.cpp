@@ -1,6 +1,7 @@
 // PluginOverrides: names for what overrides, and what a name means to whom.
 // SPDX-License-Identifier: Apache-2.0
 #include "PluginOverrides.h"
+#include "BuiltIn.h"
 
 #include <algorithm>
 #include <cctype>
@@ -54,7 +55,7 @@ Status overrideNames(const Registry &registry, const std::string &path, user_op:
                           " and at " + placeOf(op.origin, path))
             .withHelp("rename one of them, or load only one of the libraries");
       const OpDef *known = registry.findOp(name);
-      const bool isBuiltIn = known && known->origin.library == "built-in";
+      const bool isBuiltIn = known && opc::isBuiltIn(known->origin);
       overrides |= isBuiltIn;
       if (isBuiltIn)
         aliases.push_back(kMark + name);
@@ -80,10 +81,10 @@ const OpDef *findGraphOp(const Registry &registry, const std::string &type) {
   return overriding ? overriding : registry.findOp(type);
 }
 
-std::string nameWithin(const Registry &registry, const std::string &library, const std::string &type) {
-  if (library == "built-in") return type;
+std::string nameWithin(const Registry &registry, const user_op::Origin &origin, const std::string &type) {
+  if (isBuiltIn(origin)) return type;
   const OpDef *overriding = registry.findOp(kMark + type);
-  return overriding && overriding->origin.library == library ? overriding->name : type;
+  return overriding && overriding->origin.library == origin.library ? overriding->name : type;
 }
 
 std::vector<std::string> overriddenBy(const OpDef &op) {

@@ -26,8 +26,8 @@ Status overrideNames(const Registry &registry, const std::string &path, user_op:
 
 /// What a graph means by the name of an op; nullptr when unknown.
 const user_op::OpDef *findGraphOp(const Registry &registry, const std::string &type);
-/// The name of the op that a gradient rule of `library` means by `type`.
-std::string nameWithin(const Registry &registry, const std::string &library, const std::string &type);
+/// The name of the op that a gradient rule of this origin means by `type`.
+std::string nameWithin(const Registry &registry, const user_op::Origin &origin, const std::string &type);
 /// The built-in ops that this one overrides: "relu" of "myops::relu".
 std::vector<std::string> overriddenBy(const user_op::OpDef &op);
 /// Its aliases, without what marks those that it overrides.

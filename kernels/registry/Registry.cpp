@@ -1,6 +1,7 @@
 // Registry: storage, look-up, freezing.
 // SPDX-License-Identifier: Apache-2.0
 #include "Registry.h"
+#include "BuiltIn.h"
 #include "DerivedGradient.h"
 #include "DeviceKernels.h"
 #include "NearestNames.h"
@@ -94,7 +95,10 @@ struct Registry::Impl {
       std::vector<const KernelDef *> own;
       for (const KernelDef &k : def.kernels) own.push_back(&k);
       for (KernelDef &k : deviceKernels(def, own)) def.kernels.push_back(std::move(k));
-      for (const KernelDef &k : def.kernels) entry.kernels.push_back(&k);
+      for (KernelDef &k : def.kernels) {
+        k.origin.library = op.origin.library;
+        entry.kernels.push_back(&k);
+      }
       derivedByName[entry.gradient->def.name] = &entry;
     }
     return entry;
@@ -130,7 +134,7 @@ struct Registry::Impl {
 };
 
 std::string whereRegistered(const user_op::Origin &o) {
-  return (o.library.empty() ? "" : o.library + ", ") + o.file + ":" + std::to_string(o.line);
+  return libraryText(o) + ", " + o.file + ":" + std::to_string(o.line);
 }
 
 namespace {
@@ -161,7 +165,7 @@ Registry::Registry(Registry &&) noexcept = default;
 Registry &Registry::operator=(Registry &&) noexcept = default;
 
 Status Registry::addLinked() {
-  if (frozen_) return tooLate("built-in");
+  if (frozen_) return tooLate(libraryText({}));
   // Hundreds of ops and thousands of kernels, the same ones for all registries. A library that the program has loaded
   // since the last one was made brings another batch.
   static std::mutex mutex;
@@ -169,7 +173,7 @@ Status Registry::addLinked() {
   const std::lock_guard<std::mutex> lock(mutex);
   user_op::PendingRegistrations &list = user_op::pendingRegistrations();
   if (!list.ops.empty() || !list.kernels.empty() || !list.grads.empty()) batches.emplace_back(std::exchange(list, {}));
-  for (const Batch &batch : batches) OPC_RETURN_IF_ERROR(impl_->add(batch, "built-in", nullptr));
+  for (const Batch &batch : batches) OPC_RETURN_IF_ERROR(impl_->add(batch, "", nullptr));
   return Status::ok();
 }
 
@@ -262,7 +266,7 @@ Status Registry::Impl::admit(const Batch &batch, const std::string &library, boo
       if (!other && fresh.count(name)) other = fresh[name];
       if (other) {
         std::string help = "rename one of them, or load only one of the libraries";
-        if (other->library == "built-in" && isPlugin) {
+        if (isBuiltIn(*other) && isPlugin) {
           help = "rename yours, or let it win: --plugin-overrides " + library;
           help.append(", or overrides=").append(library).append(" where plugins are listed");
         }

@@ -3,6 +3,7 @@
 #include "RandomGraph.h"
 
 #include "AttrWire.h"
+#include "BuiltIn.h"
 #include "MutableInputs.h"
 
 #include <google/protobuf/text_format.h>
@@ -210,7 +211,7 @@ public:
 private:
   void collectCandidates() {
     for (const OpDef *op : registry_.ops()) {
-      if (op->origin.library != "built-in") continue;
+      if (!isBuiltIn(op->origin)) continue;
       if (options_.differentiable && (op->noGrad || !(registry_.findGrad(op->name) || op->scalar))) continue;
       std::vector<Candidate> cases;
       for (const Case &c : op->cases) {

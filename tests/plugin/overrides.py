@@ -62,6 +62,28 @@ class Overrides(unittest.TestCase):
         for word in ("op 'relu' is registered twice", "built-in", "ops.cpp", "--plugin-overrides libmine.so", "overrides=libmine.so"):
             self.assertIn(word, done.stderr)
 
+    def test_a_library_that_is_called_built_in(self):
+        """What is built in is no library, however one is called: the gradient, the lock and the refusal speak of the plugin."""
+        shutil.copy(os.path.join(scratch.name, "libmine.so"), os.path.join(scratch.name, "built-in"))
+        flags = ("--plugin-overrides", "built-in")
+        self.assertEqual(self.output("run", "graph.pbtxt", "--input", X, *flags)[0], [-20, -10, 10, 20])
+        done = run("grad", "graph.pbtxt", "--loss", "b/out_0", "--wrt", "x", "-o", "grad.pbtxt", *flags)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run("run", "grad.pbtxt", "--input", X, "--outputs", "grad.npz", "--print", "none", *flags)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        gradient = [v.tolist() for k, v in dict(np.load(os.path.join(scratch.name, "grad.npz"))).items() if "grad" in k]
+        self.assertEqual(gradient, [[7, 7, 7, 7]])
+        done = run("run", "graph.pbtxt", "--input", X, *flags, "--plugin", "libmine.so")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertNotIn("overrides=", done.stderr)  # neither of the two is opc's own
+        write("locked.pbtxt", GRAPH)
+        env = {"CI": "", "GITHUB_ACTIONS": ""}
+        self.assertEqual(run("check", "locked.pbtxt", "--update", *flags, env=env).returncode, 0)
+        with open(os.path.join(scratch.name, "locked.opc.lock"), encoding="utf-8") as f:
+            tasks = json.load(f)["tasks"]
+        self.assertEqual([t.get("from") for t in tasks if "kernel" in t and "relu" in t["kernel"]], ["built-in"])
+        self.assertEqual(run("check", "locked.pbtxt", *flags, env=env).returncode, 0)
+
     def test_what_is_said_of_it(self):
         """By the names that its author and its user know."""
         flags = ("--plugin-overrides", "libmine.so")

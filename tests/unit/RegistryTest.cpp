@@ -1,6 +1,8 @@
 // Several registries in one process share what the program itself defines, and nothing of what each has concluded.
 // SPDX-License-Identifier: Apache-2.0
 #include "Registry.h"
+#include "BuiltIn.h"
+#include "DerivedGradient.h"
 #include "PluginOpeners.h"
 
 #include <catch2/catch.hpp>
@@ -40,11 +42,11 @@ TEST_CASE("Registries share the kernels of the program, in the same order") {
       CHECK((own[i] == others[i] || kernelTarget(*own[i]).device == kernelTarget(*others[i]).device));
       made += own[i] != others[i];
     }
-    CHECK(op->origin.library == "built-in");
+    CHECK(isBuiltIn(op->origin));
     CHECK_FALSE(op->pureReason.empty());
     for (const user_op::KernelDef *k : own) {
       CHECK(k->opType == op->name);
-      CHECK(k->origin.library == "built-in");
+      CHECK(isBuiltIn(k->origin));
     }
     kernels += own.size();
   }
@@ -64,11 +66,40 @@ TEST_CASE("What a plugin's kernel says of a shared op holds in its registry alon
   CHECK(extended.findOp("tanh") == plain.findOp("tanh"));
   CHECK(extended.kernels("relu").size() == plain.kernels("relu").size() + 1);
   CHECK(extended.kernels("relu").front()->origin.library == kStatefulRelu);
-  CHECK(plain.kernels("relu").front()->origin.library == "built-in");
+  CHECK(isBuiltIn(plain.kernels("relu").front()->origin));
   Registry later;
   REQUIRE(later.addLinked().isOk());
   CHECK(later.findOp("relu")->pure);
   for (const user_op::OpDef *op : extended.ops()) CHECK(extended.findOp(op->name) == op);
+}
+
+TEST_CASE("What is built in is what no plugin has brought, whatever its library is called") {
+  setPluginOpener({"in-process", [](const std::string &path) { return path == "built-in"; },
+                   [](const std::string &path) -> Result<LoadedPlugin> {
+                     LoadedPlugin plugin;
+                     plugin.info.path = path;
+                     Registry linked;
+                     OPC_RETURN_IF_ERROR(linked.addLinked());
+                     user_op::OpDef op = *linked.findOp("tanh"); // with a function, of which gradients are derived
+                     op.name = "other_tanh", op.aliases.clear();
+                     plugin.registrations.ops.push_back(op);
+                     return plugin;
+                   }});
+  Registry registry;
+  REQUIRE(registry.addLinked().isOk());
+  REQUIRE(registry.loadPlugin("built-in").isOk());
+  const user_op::OpDef *own = registry.findOp("tanh"), *other = registry.findOp("other_tanh");
+  CHECK(isBuiltIn(own->origin));
+  CHECK_FALSE(isBuiltIn(other->origin));
+  CHECK(libraryText(own->origin) == libraryText(other->origin));
+  for (const user_op::OpDef *op : {own, other}) {
+    auto derived = registry.derivedGradient(*op, 0);
+    REQUIRE(derived.isOk());
+    const std::string name = (*derived)->def.name;
+    REQUIRE_FALSE(registry.kernels(name).empty());
+    CHECK(isBuiltIn(registry.findOp(name)->origin) == (op == own));
+    for (const user_op::KernelDef *k : registry.kernels(name)) CHECK(isBuiltIn(k->origin) == (op == own));
+  }
 }
 
 TEST_CASE("A frozen registry takes neither the program's ops nor a plugin's") {

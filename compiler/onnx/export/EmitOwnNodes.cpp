@@ -142,7 +142,7 @@ void emitOwnNode(Emission &e) {
 }
 
 std::string libraryOf(const user_op::OpDef &def) {
-  return def.origin.library == "built-in" ? "" : std::filesystem::path(def.origin.library).filename().string();
+  return std::filesystem::path(def.origin.library).filename().string();
 }
 
 } // namespace opc::onnx_export

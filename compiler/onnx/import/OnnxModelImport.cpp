@@ -1,5 +1,6 @@
 // The nodes of an ONNX model -> ops of opc.
 // SPDX-License-Identifier: Apache-2.0
+#include "BuiltIn.h"
 #include "NearestNames.h"
 #include "OnnxBounds.h"
 #include "OnnxConversion.h"
@@ -440,7 +441,7 @@ std::vector<Term> ModelImport::convertOne(const Node &node, const std::vector<Te
   if (!converter) {
     // What another's domain has under the name of a built-in op may mean something else.
     const user_op::OpDef *def = domain.empty() ? nullptr : registry_.findOp(node.op_type());
-    if (def && (domain == onnx_export::kOwnDomain || def->origin.library != "built-in"))
+    if (def && (domain == onnx_export::kOwnDomain || !isBuiltIn(def->origin)))
       return convertPluginNode(*def, node, inputs, attributes, &draft_, this);
     std::string library;
     for (const StringPair &p : node.metadata_props())

@@ -1,5 +1,6 @@
 // opc ops: the registered operators, as a table, as a page each, as JSON.
 // SPDX-License-Identifier: Apache-2.0
+#include "BuiltIn.h"
 #include "Commands.h"
 
 #include "OpReport.h"
@@ -88,7 +89,7 @@ private:
       rows.push_back({op->name,
                       argumentsText(op->inputs) + (op->inputs.empty() ? "-> " : " -> ") + argumentsText(op->outputs),
                       op->isView ? "view" : kernelsText(registry, *op), gradientText(registry, *op),
-                      attrs.empty() ? "-" : attrs, op->origin.library});
+                      attrs.empty() ? "-" : attrs, libraryText(op->origin)});
     }
     return textTable(rows, width);
   }
@@ -98,7 +99,8 @@ private:
     std::vector<std::vector<std::string>> rows = {{"OP", "KERNELS", "LIBRARY", "WHY IT HAS NO KERNEL FOR GPUS"}};
     for (const user_op::OpDef *op : ops) {
       const std::string kernels = kernelsText(registry, *op);
-      rows.push_back({op->name, kernels.empty() ? "-" : kernels, op->origin.library, cpuOnlyReason(registry, *op)});
+      rows.push_back(
+          {op->name, kernels.empty() ? "-" : kernels, libraryText(op->origin), cpuOnlyReason(registry, *op)});
     }
     return textTable(rows, width);
   }

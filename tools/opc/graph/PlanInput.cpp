@@ -65,7 +65,7 @@ Status addKernels(std::string_view bytes, const Registry &registry, GraphFacts *
   auto add = [&](const plan::Task &task, uint32_t stream, int64_t region) {
     if (next == facts->ops.size()) return;
     GraphOp &op = facts->ops[next++];
-    facts->tasks.push_back({op.name, printableName(task.kernel()), stream, "", 0, region});
+    facts->tasks.push_back({op.name, printableName(task.kernel()), stream, std::nullopt, 0, region});
     const std::vector<std::string> graphs = controlGraphs(controlKind(task.op_type()));
     for (size_t k = 0; k < graphs.size() && k < static_cast<size_t>(task.graph_size()); ++k)
       op.attrs[graphs[k]] = AttrValue(digestOfGraph(task.graph(static_cast<int>(k))));

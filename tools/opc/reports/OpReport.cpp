@@ -5,6 +5,7 @@
 #include "OpSnippet.h"
 #include "PluginOverrides.h"
 
+#include "BuiltIn.h"
 #include "CommandLine.h"
 #include "ControlOp.h"
 #include "DeviceLoop.h"
@@ -184,7 +185,7 @@ std::string cpuOnlyReason(const Registry &registry, const OpDef &op) {
   if (!lacks(registry, op, "gpu")) return "";
   if (controlKind(op.name) != ControlKind::kNone) return "its graphs run on the CPU";
   if (op.cpuOnly) return "its library says that it is for the CPU alone";
-  if (op.origin.library == "built-in" && deviceKernelCount() == 0) return "this build has no kernels for GPUs (nvcc)";
+  if (isBuiltIn(op.origin) && deviceKernelCount() == 0) return "this build has no kernels for GPUs (nvcc)";
   if (registry.kernels(op.name).empty()) return "it has no kernel at all";
   if (!op.scalar) return "its kernels are for the CPU";
   const std::set<std::string> functions = functionsWithoutCode(op);
@@ -214,7 +215,7 @@ Json opJson(const Registry &registry, const OpDef &op) {
     const KernelTarget target = kernelTarget(*k);
     kernels.push_back({{"device", textOrNull(target.device)},
                        {"dtype", textOrNull(target.dtype)},
-                       {"origin", k->origin.library},
+                       {"origin", libraryText(k->origin)},
                        {"source", sourceText(k->origin)},
                        {"priority", k->priority},
                        {"condition", k->condition ? k->condition->text() : ""}});
@@ -237,7 +238,7 @@ Json opJson(const Registry &registry, const OpDef &op) {
           {"view", op.isView},
           {"pure", op.pure},
           {"pure_reason", op.pureReason},
-          {"library", op.origin.library},
+          {"library", libraryText(op.origin)},
           {"source", sourceText(op.origin)},
           {"tolerances", std::move(tolerances)},
           {"snippet", opSnippet(registry, op)},
@@ -298,7 +299,7 @@ std::string opPage(const Registry &registry, const OpDef &op, int width) {
   for (const auto &t : op.tolerances)
     text += row("tolerance", std::string(dataTypeName(t.first)) + ": rtol " + realText(t.second.first) + ", atol " +
                                  realText(t.second.second));
-  text += row("library", op.origin.library);
+  text += row("library", libraryText(op.origin));
   // Not wrapped: it is for a file.
   return text + "\nto paste into a graph" + (op.cases.empty() ? "" : " (attributes behind # have their defaults)") +
          ":\n\n" + opSnippet(registry, op);

@@ -1,6 +1,7 @@
 // Registry and graphs for Python: opc._core.GraphMessage, op definitions, plugins.
 // SPDX-License-Identifier: Apache-2.0
 #include "Bindings.h"
+#include "BuiltIn.h"
 
 #include "ArrayConversion.h"
 #include "AttrConversion.h"
@@ -108,7 +109,7 @@ py::dict describeOp(const user_op::OpDef &def) {
   d["inputs"] = args(def.inputs);
   d["outputs"] = args(def.outputs);
   d["attrs"] = attrs;
-  d["library"] = def.origin.library;
+  d["library"] = libraryText(def.origin);
   return d;
 }
 
