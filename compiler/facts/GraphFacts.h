@@ -18,9 +18,17 @@
 
 namespace opc {
 
+/// One of the tensors of an op's argument.
+struct GraphSlot {
+  std::string argument;
+  int32_t index = 0;
+  /// What reports and locks call it: "in_0".
+  std::string text() const { return argument + "_" + std::to_string(index); }
+};
+
 /// A tensor of the graph under the name that it is shown by.
 struct GraphTensor {
-  std::string name; // of the input, output or variable op; of an op's outputs "argument_index"
+  std::string name; // of the input, output or variable op; of an op's outputs the text of their slot
   DataType dtype = kInvalidDataType;
   Shape shape;
   std::string tensor; // the value's name, "x/out"
@@ -28,11 +36,18 @@ struct GraphTensor {
   SourceRange range;       // of an input, output or variable
   std::string initializer; // of a variable: "constant_conf {value = 1.0 : f32} seed 7"; empty without one
   std::string digest;      // of a variable whose values came with the graph: their SHA-256; it has no initializer
+  GraphSlot slot = {};     // of an op's outputs
+};
+
+/// What an op reads.
+struct GraphInput {
+  GraphSlot slot;
+  std::string tensor; // its name
 };
 
 struct GraphOp {
   std::string name, type;
-  std::vector<std::pair<std::string, std::string>> inputs; // argument_index, tensor name
+  std::vector<GraphInput> inputs;
   std::vector<GraphTensor> outputs;
   std::map<std::string, AttrValue> attrs;
   SourceRange range;

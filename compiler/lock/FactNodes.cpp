@@ -73,7 +73,7 @@ void FactNodes::addOps() {
     node.role = op.role;
     node.content += op.role + "\n" + op.device;
     for (const GraphTensor &t : op.outputs) node.types += tensorTypeText(t) + " ";
-    for (const auto &[slot, tensor] : op.inputs) node.operands.push_back({slot, -1, "", tensor});
+    for (const auto &[slot, tensor] : op.inputs) node.operands.push_back({slot.text(), -1, "", tensor});
     std::sort(node.operands.begin(), node.operands.end(), [](const auto &a, const auto &b) { return a.slot < b.slot; });
     nodes.push_back(std::move(node));
   }

@@ -15,7 +15,7 @@ public:
       for (const GraphTensor &out : op.outputs) makers_[out.tensor] = &op;
     for (const GraphTask &task : facts.tasks) runs_.insert(task.op);
     for (const GraphOp &op : facts.ops)
-      for (const auto &in : op.inputs) read_.insert(in.second);
+      for (const auto &in : op.inputs) read_.insert(in.tensor);
     for (const GraphTensor &out : facts.outputs) read_.insert(out.tensor);
   }
 
@@ -71,7 +71,7 @@ private:
     while (!work.empty()) {
       const GraphOp *op = work.back();
       work.pop_back();
-      for (const auto &in : op->inputs) reach(makerOf(in.second));
+      for (const auto &in : op->inputs) reach(makerOf(in.tensor));
     }
     for (const GraphOp &op : facts_.ops)
       if (!live.count(&op))
@@ -102,7 +102,7 @@ private:
       const auto maker = makers_.find(tensor);
       if (maker == makers_.end()) return nullptr;
       if (!movers.count(maker->second->type) || maker->second->inputs.empty()) return maker->second;
-      tensor = maker->second->inputs[0].second;
+      tensor = maker->second->inputs[0].tensor;
     }
     return nullptr;
   }
@@ -110,7 +110,7 @@ private:
   void findHazards(const GraphOp &op) {
     if (op.inputs.size() != 1 || op.outputs.size() != 1) return;
     if (op.type == "log" || op.type == "log2" || op.type == "log10") {
-      const GraphOp *source = sourceOf(op.inputs[0].second);
+      const GraphOp *source = sourceOf(op.inputs[0].tensor);
       if (source && (source->type == "softmax" || source->type == "sigmoid"))
         add("NUMERIC_HAZARD", ChangeSubject::kOp, op.name, op.range,
             "the logarithm of the " + source->type + " " + source->name +
@@ -120,7 +120,7 @@ private:
     // Kernels sum in f32 at least and round once: what remains is that the sum is too large for the type.
     static const std::set<std::string> sums = {"reduce_sum", "reduce_nansum", "square_sum"};
     const ElementType &type = elementType(op.outputs[0].dtype);
-    const GraphTensor *in = tensorOf(op.inputs[0].second);
+    const GraphTensor *in = tensorOf(op.inputs[0].tensor);
     if (!sums.count(op.type) || !in || type.kind != ElementClass::kFloating || type.bits > 16) return;
     const int64_t out = op.outputs[0].shape.elem_cnt(), summands = out ? in->shape.elem_cnt() / out : 0;
     if (static_cast<double>(summands) > type.highest)

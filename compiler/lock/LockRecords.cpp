@@ -3,6 +3,7 @@
 #include "LockRecords.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
@@ -41,7 +42,7 @@ private:
     std::vector<std::vector<size_t>> readers(ops.size());
     for (size_t i = 0; i < ops.size(); ++i)
       for (const auto &in : ops[i].inputs)
-        if (const auto m = maker.find(in.second); m != maker.end() && m->second != i) {
+        if (const auto m = maker.find(in.tensor); m != maker.end() && m->second != i) {
           ++waiting[i];
           readers[m->second].push_back(i);
         }
@@ -123,12 +124,23 @@ Json opRecord(const GraphOp &op) {
   if (!op.after.empty()) record["after"] = std::set<std::string>(op.after.begin(), op.after.end());
   Json attrs = Json::object(), in = Json::object(), out = Json::object();
   for (const auto &a : op.attrs) attrs[a.first] = attrRecord(a.second);
-  for (const auto &i : op.inputs) in[i.first] = i.second;
+  for (const GraphInput &i : op.inputs) in[i.slot.text()] = i.tensor;
   for (const GraphTensor &o : op.outputs) out[o.name] = o.tensor;
   if (!attrs.empty()) record["attrs"] = std::move(attrs);
   if (!in.empty()) record["in"] = std::move(in);
   if (!out.empty()) record["out"] = std::move(out);
   return record;
+}
+
+/// "in_0".
+GraphSlot slotOf(const std::string &text) {
+  const size_t mark = std::min(text.rfind('_'), text.size());
+  GraphSlot slot{text.substr(0, mark), -1};
+  const char *const first = text.data() + std::min(mark + 1, text.size()), *const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(first, last, slot.index);
+  if (error != std::errc() || end != last || slot.text() != text)
+    throw BadRecord("'" + text + "' is no argument with the number of a tensor");
+  return slot;
 }
 
 GraphOp opOf(const Json &record) {
@@ -142,10 +154,11 @@ GraphOp opOf(const Json &record) {
   const Json attrs = record.value("attrs", Json::object()), in = record.value("in", Json::object()),
              out = record.value("out", Json::object());
   for (const auto &a : attrs.items()) op.attrs[a.key()] = attrOf(a.value());
-  for (const auto &i : in.items()) op.inputs.push_back({i.key(), i.value().get<std::string>()});
+  for (const auto &i : in.items()) op.inputs.push_back({slotOf(i.key()), i.value().get<std::string>()});
   for (const auto &o : out.items()) {
     GraphTensor t;
     t.name = o.key();
+    t.slot = slotOf(o.key());
     t.tensor = o.value().get<std::string>();
     op.outputs.push_back(std::move(t));
   }

@@ -192,7 +192,7 @@ private:
     for (const auto &[slot, tensor] : op.inputs) {
       const auto name = names_.find(tensor);
       node->add_input(name == names_.end() ? "" : name->second);
-      slots += " " + slot;
+      slots += " " + slot.text();
     }
     slots += ", outputs";
     for (const GraphTensor &t : op.outputs) {

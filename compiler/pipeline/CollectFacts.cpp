@@ -35,6 +35,13 @@ GraphTensor tensorFact(const std::string &name, Value v) {
   return t;
 }
 
+/// Of an op's output.
+GraphTensor outputFact(GraphSlot slot, Value v) {
+  GraphTensor t = tensorFact(slot.text(), v);
+  t.slot = std::move(slot);
+  return t;
+}
+
 /// Of an op at the border of the graph.
 GraphTensor portFact(Operation *op, const std::string &name, Value v) {
   GraphTensor t = tensorFact(name, v);
@@ -75,11 +82,11 @@ GraphOp opFact(ir::UserOp op) {
   g.name = conf.name;
   g.type = conf.type;
   for (const auto &b : conf.inputs)
-    for (size_t i = 0; i < b.tensors.size(); ++i) g.inputs.push_back({b.name + "_" + std::to_string(i), b.tensors[i]});
+    for (size_t i = 0; i < b.tensors.size(); ++i) g.inputs.push_back({{b.name, static_cast<int32_t>(i)}, b.tensors[i]});
   unsigned next = 0;
   for (const auto &b : conf.outputs)
     for (size_t i = 0; i < b.tensors.size(); ++i)
-      g.outputs.push_back(tensorFact(b.name + "_" + std::to_string(i), op.getOuts()[next++]));
+      g.outputs.push_back(outputFact({b.name, static_cast<int32_t>(i)}, op.getOuts()[next++]));
   g.attrs = std::move(conf.attrs);
   addPlace(op, &g);
   if (auto device = op.getDeviceAttr())
@@ -101,7 +108,7 @@ GraphOp constantFact(ir::ConstantOp op, DenseElementsAttr value, const Registry 
   g.name = ir::opName(op);
   g.type = "constant";
   g.isValue = true;
-  g.outputs.push_back(tensorFact("out_0", op.getOut()));
+  g.outputs.push_back(outputFact({"out", 0}, op.getOut()));
   addPlace(op, &g);
   if (!fitsGraphFile(value)) {
     g.attrs.emplace("dtype", AttrValue(g.outputs[0].dtype));

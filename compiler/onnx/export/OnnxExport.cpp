@@ -140,7 +140,7 @@ private:
     const GraphOp *cut = cutter(t);
     const int64_t axis = cut ? *cut->attrs.at(kBoundedAxis).get<int64_t>() : 0;
     if (cut)
-      addNode("Slice", {wire.name, numbers(0), wires_.at(cut->inputs[1].second).name, numbers(axis)}, name);
+      addNode("Slice", {wire.name, numbers(0), wires_.at(cut->inputs[1].tensor).name, numbers(axis)}, name);
     else if (wire.name != name)
       copy(wire.name, name);
     onnx::Value *value = nodes_.graph().add_output();
@@ -154,7 +154,7 @@ private:
     for (const GraphOp &op : facts_.ops) {
       if (op.type != kBoundedOp || op.outputs.at(0).tensor != output.tensor) continue;
       for (const GraphTensor &count : facts_.outputs)
-        if (count.tensor == op.inputs.at(1).second && count.dtype == kInt64 && count.shape.NumAxes() == 1) return &op;
+        if (count.tensor == op.inputs.at(1).tensor && count.dtype == kInt64 && count.shape.NumAxes() == 1) return &op;
     }
     return nullptr;
   }

@@ -167,7 +167,7 @@ bool isWrittenSo(const OpNote &note, const std::vector<const onnx::Node *> &node
       const auto wire = around.read(b.tensors[k]);
       if (!wire || (!wires.count(wire->name) && made.fresh(wire->name) != wire->name)) return false;
       wires.try_emplace(wire->name, *wire);
-      op.inputs.emplace_back(b.name + "_" + std::to_string(k), wire->name);
+      op.inputs.push_back({{b.name, static_cast<int32_t>(k)}, wire->name});
     }
   user_op::OpConf conf = note.conf;
   if (!completeOpConf(*def, &conf).isOk()) return false;
@@ -188,7 +188,8 @@ bool isWrittenSo(const OpNote &note, const std::vector<const onnx::Node *> &node
       return false;
     op.outputs.push_back({});
     GraphTensor &t = op.outputs.back();
-    t.name = arg + "_" + std::to_string(index);
+    t.slot = {arg, index};
+    t.name = t.slot.text();
     t.tensor = name;
     t.dtype = desc.data_type();
     t.shape = desc.shape();

@@ -18,13 +18,12 @@ user_op::OpConf confOf(const GraphOp &op) {
   conf.name = op.name;
   conf.type = op.type;
   conf.attrs = op.attrs;
-  const auto bind = [](std::vector<user_op::ArgBinding> *args, const std::string &slot, const std::string &tensor) {
-    const std::string name = slot.substr(0, slot.rfind('_'));
-    const auto it = std::find_if(args->begin(), args->end(), [&](const auto &a) { return a.name == name; });
-    (it == args->end() ? args->emplace_back(user_op::ArgBinding{name, {}}) : *it).tensors.push_back(tensor);
+  const auto bind = [](std::vector<user_op::ArgBinding> *args, const GraphSlot &slot, const std::string &tensor) {
+    const auto it = std::find_if(args->begin(), args->end(), [&](const auto &a) { return a.name == slot.argument; });
+    (it == args->end() ? args->emplace_back(user_op::ArgBinding{slot.argument, {}}) : *it).tensors.push_back(tensor);
   };
   for (const auto &[slot, tensor] : op.inputs) bind(&conf.inputs, slot, tensor);
-  for (const GraphTensor &t : op.outputs) bind(&conf.outputs, t.name, t.tensor);
+  for (const GraphTensor &t : op.outputs) bind(&conf.outputs, t.slot, t.tensor);
   return conf;
 }
 

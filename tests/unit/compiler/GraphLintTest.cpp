@@ -22,7 +22,7 @@ GraphOp op(const std::string &name, const std::string &type, const std::string &
   GraphOp o;
   o.name = name;
   o.type = type;
-  o.inputs = {{"x_0", in}};
+  o.inputs = {{{"x", 0}, in}};
   o.outputs = {tensor("y_0", name + "/y_0", dtype, std::move(shape))};
   return o;
 }

@@ -43,7 +43,7 @@ struct Builder {
     op.type = type;
     op.attrs = std::move(attrs);
     op.range = next();
-    for (size_t i = 0; i < inputs.size(); ++i) op.inputs.push_back({"x_" + std::to_string(i), inputs[i]});
+    for (size_t i = 0; i < inputs.size(); ++i) op.inputs.push_back({{"x", static_cast<int32_t>(i)}, inputs[i]});
     op.outputs = {tensor("y_0", name + "/y_0", {4, 4})};
     facts.ops.push_back(std::move(op));
     return name + "/y_0";
@@ -142,7 +142,7 @@ TEST_CASE("an attribute, an edge and a type are found where they changed", "[dif
   }
   SECTION("edge: two variables change places") {
     Builder b = layers("");
-    std::swap(b.facts.ops[0].inputs[1].second, b.facts.ops[2].inputs[1].second);
+    std::swap(b.facts.ops[0].inputs[1].tensor, b.facts.ops[2].inputs[1].tensor);
     CHECK(rulesOf(compareGraphs(a.facts, b.facts)) == Rules{"EDGE_CHANGED fc0", "EDGE_CHANGED fc1"});
   }
   SECTION("type of an op") {
@@ -244,7 +244,7 @@ TEST_CASE("five thousand ops, renamed and in another order", "[diff]") {
     op.name = renamed(op.name);
     op.range.line = lines[op.range.line];
     op.outputs[0].tensor = renamed(op.outputs[0].tensor);
-    for (auto &in : op.inputs) in.second = renamed(in.second);
+    for (auto &in : op.inputs) in.tensor = renamed(in.tensor);
   }
   b.facts.outputs[0].tensor = renamed(b.facts.outputs[0].tensor);
   std::vector<GraphOp> sorted;
@@ -257,7 +257,7 @@ TEST_CASE("five thousand ops, renamed and in another order", "[diff]") {
     for (const size_t i : order) {
       const GraphOp &op = b.facts.ops[i];
       if (placed[i] ||
-          !std::all_of(op.inputs.begin(), op.inputs.end(), [&](const auto &in) { return made.count(in.second); }))
+          !std::all_of(op.inputs.begin(), op.inputs.end(), [&](const auto &in) { return made.count(in.tensor); }))
         continue;
       placed[i] = true;
       made[op.outputs[0].tensor] = true;

@@ -25,7 +25,7 @@ GraphOp op(const std::string &name, const std::string &type, const std::string &
   GraphOp o;
   o.name = name;
   o.type = type;
-  o.inputs = {{"x_0", in}};
+  o.inputs = {{{"x", 0}, in}};
   o.outputs = {tensor("y_0", out, kFloat, {2, 3})};
   return o;
 }

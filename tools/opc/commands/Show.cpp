@@ -92,7 +92,7 @@ Json opsJson(const std::vector<GraphOp> &ops, const OpenSizes &open) {
   Json list = Json::array();
   for (const GraphOp &op : ops) {
     Json inputs = Json::array(), outputs = Json::array(), attrs = Json::object();
-    for (const auto &in : op.inputs) inputs.push_back({{"arg", in.first}, {"tensor", in.second}});
+    for (const auto &in : op.inputs) inputs.push_back({{"arg", in.slot.text()}, {"tensor", in.tensor}});
     for (const GraphTensor &out : op.outputs) {
       Json j = {{"arg", out.name}, {"tensor", out.tensor}};
       addType(out, open, &j);
@@ -143,7 +143,7 @@ std::string summaryText(const std::string &name, const GraphFacts &info, const O
 std::string opsText(const GraphFacts &info, const OpenSizes &open, size_t width) {
   std::vector<std::vector<std::string>> rows = {{"OP", "TYPE", "INPUTS", "OUTPUTS", "ATTRIBUTES"}};
   for (const GraphOp &op : info.ops) {
-    const std::string inputs = joined(op.inputs, " ", [](const auto &in) { return in.second; });
+    const std::string inputs = joined(op.inputs, " ", [](const auto &in) { return in.tensor; });
     rows.push_back(
         {op.name, op.type, inputs.empty() ? "-" : inputs,
          joined(op.outputs, " ", [&](const GraphTensor &t) { return tensorType(t, open); }),

@@ -373,7 +373,7 @@ private:
   bool candidate(const GraphOp &op) const {
     bool in = false, out = false;
     for (const auto &input : op.inputs) {
-      auto value = values_.find(input.second);
+      auto value = values_.find(input.tensor);
       in |= value != values_.end() && value->second.dtype() == kDouble;
     }
     for (const GraphTensor &t : op.outputs) out |= t.dtype == kDouble;
@@ -386,7 +386,7 @@ private:
     Job job = job_;
     std::set<std::string> read;
     for (const GraphOp &op : graph.ops)
-      for (const auto &input : op.inputs) read.insert(input.second);
+      for (const auto &input : op.inputs) read.insert(input.tensor);
     std::vector<std::string> tensors(read.begin(), read.end());
     for (size_t k = 0; k < tensors.size(); ++k) job.cut.until.push_back({tensors[k], "value:" + std::to_string(k)});
     Outcome<Session> session = compileAndLoad(registry_, job, options_, seed_);

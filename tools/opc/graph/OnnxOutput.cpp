@@ -245,7 +245,7 @@ void OnnxOutput::dropUnread(const Registry &registry, GraphFacts *facts) {
         !def || !def->pure ||
         std::any_of(op->outputs.begin(), op->outputs.end(), [&](const GraphTensor &t) { return read.count(t.tensor); });
     if (!isNeeded) continue;
-    for (const auto &input : op->inputs) read.insert(input.second);
+    for (const auto &input : op->inputs) read.insert(input.tensor);
     kept.push_back(std::move(*op));
   }
   facts->ops.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));

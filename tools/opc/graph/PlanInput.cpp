@@ -109,10 +109,12 @@ Result<GraphFacts> factsOfPlan(std::string_view bytes, const Registry &registry)
     GraphOp op;
     op.name = t.name;
     op.type = t.type;
-    for (const ObservedTensor &in : t.inputs)
-      op.inputs.push_back({in.argument + "_" + std::to_string(in.index), in.name});
-    for (const ObservedTensor &out : t.outputs)
-      op.outputs.push_back(tensorOf(out.argument + "_" + std::to_string(out.index), out.name, out.desc));
+    for (const ObservedTensor &in : t.inputs) op.inputs.push_back({{in.argument, in.index}, in.name});
+    for (const ObservedTensor &out : t.outputs) {
+      GraphSlot slot{out.argument, out.index};
+      op.outputs.push_back(tensorOf(slot.text(), out.name, out.desc));
+      op.outputs.back().slot = std::move(slot);
+    }
     op.attrs.insert(plan.attrs[i].begin(), plan.attrs[i].end());
     op.range.file = t.where.file;
     op.range.line = t.where.line;

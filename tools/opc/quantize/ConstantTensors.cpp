@@ -7,7 +7,6 @@
 #include "RunOp.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -16,12 +15,6 @@
 namespace opc::cli {
 
 namespace {
-
-std::string argumentOf(const std::string &numbered) { return numbered.substr(0, numbered.rfind('_')); }
-
-int32_t numberOf(const std::string &numbered) {
-  return static_cast<int32_t>(std::strtol(numbered.c_str() + numbered.rfind('_') + 1, nullptr, 10));
-}
 
 StoredTensor stored(OpTensor tensor) {
   const auto owner = std::make_shared<const OpTensor>(std::move(tensor));
@@ -42,7 +35,7 @@ ConstantTensors::ConstantTensors(const Registry &registry, const GraphFacts &fac
     const GraphOp &op = facts_.ops[i];
     const user_op::OpDef *def = registry_.findOp(op.type);
     if (!def || !def->pure || op.inputs.empty() || op.type == "if" || op.type == "loop") continue;
-    if (!std::all_of(op.inputs.begin(), op.inputs.end(), [&](const auto &in) { return isConstant(in.second); }))
+    if (!std::all_of(op.inputs.begin(), op.inputs.end(), [&](const auto &in) { return isConstant(in.tensor); }))
       continue;
     for (const GraphTensor &t : op.outputs) makers_.emplace(t.tensor, i);
   }
@@ -56,7 +49,7 @@ const StoredTensor *ConstantTensors::value(const std::string &tensor) {
     const std::string t = open.back();
     open.pop_back();
     if (values_.count(t) || !wanted.insert(makers_.at(t)).second) continue;
-    for (const auto &in : facts_.ops[makers_.at(t)].inputs) open.push_back(in.second);
+    for (const auto &in : facts_.ops[makers_.at(t)].inputs) open.push_back(in.tensor);
   }
   std::map<std::string, StoredTensor> made;
   for (const size_t op : wanted)
@@ -68,14 +61,14 @@ const StoredTensor *ConstantTensors::value(const std::string &tensor) {
 bool ConstantTensors::compute(const GraphOp &op, std::map<std::string, StoredTensor> *made) const {
   SingleOp single{op.type, {}, op.attrs, {}, op.name};
   std::vector<const StoredTensor *> given;
-  for (const auto &[arg, tensor] : op.inputs) {
+  for (const auto &[slot, tensor] : op.inputs) {
     const auto it = values_.find(tensor);
     given.push_back(it == values_.end() ? &made->at(tensor) : &it->second);
-    single.inputs.emplace_back(argumentOf(arg), given.back()->desc);
+    single.inputs.emplace_back(slot.argument, given.back()->desc);
   }
   for (const GraphTensor &t : op.outputs) {
-    int32_t &count = single.outputs[argumentOf(t.name)];
-    count = std::max(count, numberOf(t.name) + 1);
+    int32_t &count = single.outputs[t.slot.argument];
+    count = std::max(count, t.slot.index + 1);
   }
   std::vector<size_t> order;
   const Result<OpInstance> instance = instanceOf(registry_, single, &order);
@@ -87,7 +80,7 @@ bool ConstantTensors::compute(const GraphOp &op, std::map<std::string, StoredTen
   }
   if (!runOp(registry_, *instance, &inputs, &outputs)) return false;
   for (const GraphTensor &t : op.outputs) {
-    const int at = instance->findOutput(argumentOf(t.name), numberOf(t.name));
+    const int at = instance->findOutput(t.slot.argument, t.slot.index);
     if (at < 0) return false;
     made->insert_or_assign(t.tensor, stored(std::move(outputs[static_cast<size_t>(at)])));
   }
@@ -115,11 +108,11 @@ public:
   /// Whether the op has another weight now.
   bool fold(GraphOp &op) {
     const std::optional<OperandPlaces> places = operandsOf(op);
-    if (!places || constants_.isConstant(op.inputs[places->data].second)) return false;
-    std::string &weight = op.inputs[places->weight].second;
+    if (!places || constants_.isConstant(op.inputs[places->data].tensor)) return false;
+    std::string &weight = op.inputs[places->weight].tensor;
     if (!constants_.isConstant(weight)) return false;
     const double factor = places->isProduct ? factorOf(op) : 1;
-    const bool isStack = places->isProduct && keepsStack(op, shapes_.at(op.inputs[places->data].second));
+    const bool isStack = places->isProduct && keepsStack(op, shapes_.at(op.inputs[places->data].tensor));
     const std::string made = weightOf(weight, factor, isStack);
     if (made.empty() || (places->isProduct && shapes_.at(made).NumAxes() != 2)) return false;
     if (isStack) op.type = "broadcast_matmul";

@@ -29,11 +29,10 @@ bool isSet(const GraphOp &op, const char *name) {
   return value && *value;
 }
 
-/// The input `arg` of an op: inputs are called "argument_index".
+/// The first tensor of the input `arg` of an op.
 size_t inputOf(const GraphOp &op, const std::string &arg) {
-  for (size_t i = 0; i < op.inputs.size(); ++i)
-    if (op.inputs[i].first == arg + "_0") return i;
-  return op.inputs.size();
+  const auto isIt = [&](const GraphInput &in) { return in.slot.argument == arg && in.slot.index == 0; };
+  return static_cast<size_t>(std::find_if(op.inputs.begin(), op.inputs.end(), isIt) - op.inputs.begin());
 }
 
 bool isConvolution(const std::string &type) { return type == "conv1d" || type == "conv2d" || type == "conv3d"; }
@@ -105,7 +104,7 @@ private:
     if (!places) return "its operands are not known";
     q->argument = places->isProduct ? "a" : "in";
     q->data = places->data, q->weight = places->weight;
-    const std::string &data = op.inputs[q->data].second, &weight = op.inputs[q->weight].second;
+    const std::string &data = op.inputs[q->data].tensor, &weight = op.inputs[q->weight].tensor;
     if (op.outputs[0].dtype != kFloat)
       return concat("computed in ", dataTypeName(op.outputs[0].dtype), ", and f32 is quantised");
     const auto variable = variables_.find(weight);
@@ -137,7 +136,7 @@ private:
     if (weight.shape.NumAxes() < 2) return "the weight is no matrix";
     if (weight.shape.elem_cnt() == 0) return "the weight is empty";
     if (c_.mode != QuantizeMode::kStatic) return "";
-    if (shapeOf(op.inputs[q->data].second).elem_cnt() == 0) return "the data is empty";
+    if (shapeOf(op.inputs[q->data].tensor).elem_cnt() == 0) return "the data is empty";
     const int64_t terms = weight.shape.elem_cnt() / weight.shape.At(q->axis);
     if (terms > kMostTerms) return concat("sums of over ", kMostTerms, " products may not fit in 32 bits");
     return "";

@@ -45,16 +45,16 @@ public:
       if (const auto it = chosen.find(i); it != chosen.end()) {
         const QuantizableOp &q = *it->second;
         const GraphTensor &variable = from_.variables[q.variable];
-        std::string &weightOf = op.inputs[q.weight].second;
-        if (mode == QuantizeMode::kStatic) data(op.inputs[q.data].second, ranges.at(op.name));
-        if (mode == QuantizeMode::kStatic) op.inputs[q.data].second = real_.at(op.inputs[q.data].second);
+        std::string &weightOf = op.inputs[q.weight].tensor;
+        if (mode == QuantizeMode::kStatic) data(op.inputs[q.data].tensor, ranges.at(op.name));
+        if (mode == QuantizeMode::kStatic) op.inputs[q.data].tensor = real_.at(op.inputs[q.data].tensor);
         switch (mode) {
         case QuantizeMode::kStatic:
         case QuantizeMode::kWeights: weightOf = weight(variable, q.axis); break;
         case QuantizeMode::kBfloat16: weightOf = halved(variable); break;
         case QuantizeMode::kBlocks:
           made_.blocks[op.name] = blocks(variable, q.axis, block);
-          made_.blocks[op.name].data = op.inputs[q.data].second;
+          made_.blocks[op.name].data = op.inputs[q.data].tensor;
         }
       }
       made_.facts.ops.push_back(std::move(op));
@@ -83,15 +83,16 @@ private:
   }
 
   std::string add(const std::string &name, const std::string &type,
-                  const std::vector<std::pair<std::string, std::string>> &inputs,
+                  const std::vector<std::pair<std::string, std::string>> &inputs, // of one tensor each
                   std::map<std::string, AttrValue> attrs, DataType dtype, const Shape &shape) {
     GraphOp op;
     op.name = fresh(name);
     op.type = type;
-    op.inputs = inputs;
+    for (const auto &[argument, tensor] : inputs) op.inputs.push_back({{argument, 0}, tensor});
     op.attrs = std::move(attrs);
     GraphTensor out;
-    out.name = "out_0";
+    out.slot = {"out", 0};
+    out.name = out.slot.text();
     out.dtype = dtype;
     out.shape = shape;
     out.tensor = op.name + "/out_0";
@@ -120,11 +121,10 @@ private:
     const std::string zero = constant(base + ".zero", stored(kUInt8, Shape(), std::vector<uint8_t>{s.zero}));
     const Shape shape = shapeOf(tensor);
     const std::string steps =
-        add(base + ".quantized", "quantize_linear", {{"in_0", tensor}, {"scale_0", scale}, {"zero_point_0", zero}},
+        add(base + ".quantized", "quantize_linear", {{"in", tensor}, {"scale", scale}, {"zero_point", zero}},
             {{"axis", AttrValue(int32_t{0})}, {"dtype", AttrValue(kUInt8)}}, kUInt8, shape);
-    real_[tensor] =
-        add(base + ".real", "dequantize_linear", {{"in_0", steps}, {"scale_0", scale}, {"zero_point_0", zero}},
-            {{"axis", AttrValue(int32_t{0})}}, kFloat, shape);
+    real_[tensor] = add(base + ".real", "dequantize_linear", {{"in", steps}, {"scale", scale}, {"zero_point", zero}},
+                        {{"axis", AttrValue(int32_t{0})}}, kFloat, shape);
   }
 
   /// i8 with a scale for each element of the axis, and the real numbers that they stand for.
@@ -150,7 +150,7 @@ private:
     const std::string integers = constant(variable.name + ".int8", stored(kInt8, shape, steps));
     const std::string scale = constant(variable.name + ".scale", stored(kFloat, Shape{count}, scales));
     return weights_[{variable.name, axis}] =
-               add(variable.name + ".real", "dequantize_linear", {{"in_0", integers}, {"scale_0", scale}},
+               add(variable.name + ".real", "dequantize_linear", {{"in", integers}, {"scale", scale}},
                    {{"axis", AttrValue(static_cast<int32_t>(axis))}}, kFloat, shape);
   }
 
@@ -204,7 +204,7 @@ private:
     }
     letGo(value);
     const std::string stands = constant(variable.name + ".bf16", stored(kBFloat16, variable.shape, halves));
-    return weights_[{variable.name, -1}] = add(variable.name + ".real", "cast", {{"in_0", stands}},
+    return weights_[{variable.name, -1}] = add(variable.name + ".real", "cast", {{"in", stands}},
                                                {{"dtype", AttrValue(kFloat)}}, kFloat, variable.shape);
   }
 

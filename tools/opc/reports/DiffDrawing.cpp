@@ -97,7 +97,7 @@ private:
     case NodeKind::kOp: break;
     }
     GraphOp op = a_.facts->ops[node.index];
-    for (auto &in : op.inputs) in.second = called(in.second);
+    for (auto &in : op.inputs) in.tensor = called(in.tensor);
     for (GraphTensor &t : op.outputs) t = renamed(std::move(t));
     facts.ops.push_back(std::move(op));
   }
