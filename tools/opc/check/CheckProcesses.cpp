@@ -79,34 +79,28 @@ struct Child {
     if (settings.isTwice && checked.isWhole) compareTwice(settings, checkGuarded(registry, settings, path), &checked);
     isWritten = files.result.write(bytesOf(checked, settings.isAgainst));
   } catch (const std::exception &) { // what was found does not fit memory a second time
-    (void)files.said.write("error[OPC0614]: out of memory\nhelp: check fewer at a time: -j 1\n");
+    beginPart(CrashPart::kError, "OPC0614");
+    say("out of memory");
+    beginPart(CrashPart::kHelp);
+    say("check fewer at a time: -j 1");
+    endParts();
   }
   std::fflush(nullptr); // of what kernels have printed
   ::_exit(isWritten ? kExitOk : kExitExecution);
 }
 
-/// What follows a mark at the beginning of a line, up to the line's end; "" where there is none.
-std::string lineAfter(const std::string &text, const std::string &mark) {
-  for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + 1)) {
-    if (at > 0 && text[at - 1] != '\n') continue;
-    const size_t begin = at + mark.size();
-    return printableName(text.substr(begin, text.find('\n', begin) - begin));
-  }
-  return "";
-}
-
-/// Of a process that has ended without a result; `said` is what opc's own handlers wrote before the end.
-CheckedGraph brokenOff(const CheckSettings &settings, const std::string &path, int status, const std::string &said) {
-  std::string message = lineAfter(said, "error["), help = lineAfter(said, "help: ");
-  if (const std::string replay = lineAfter(said, "opc debug "); !replay.empty()) help = "opc debug " + replay;
-  if (const size_t end = message.find(']'); end != std::string::npos) message.erase(end, 1);
+/// Of a process that has ended without a result; `said` is what opc's own handlers said before the end.
+CheckedGraph brokenOff(const CheckSettings &settings, const std::string &path, int status, const SaidCrash &said) {
+  std::string message = said.code.empty() ? "" : said.code + ": " + printableName(said.error);
+  std::string help =
+      printableName(said.replay.empty() ? said.help : std::string(headOf(CrashPart::kReplay)) + said.replay);
   if (message.empty() && WIFSIGNALED(status))
     message =
         std::string("OPC0605: the process that checked it was ended by a signal: ") + ::strsignal(WTERMSIG(status));
   if (message.empty())
     message = "OPC0603: a plugin's code ended the process that checked it, with exit code " +
               std::to_string(WEXITSTATUS(status));
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kExitInternal && !said.empty()) // no kernel's, which have other codes
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kExitInternal && said.isAny) // no kernel's, which have other codes
     return brokenCheck(settings, path, "INTERNAL_ERROR", kExitInternal, std::move(message), std::move(help));
   return brokenCheck(settings, path, "RUN_FAILED", kExitExecution, std::move(message), std::move(help));
 }
@@ -155,7 +149,7 @@ private:
     std::optional<CheckedGraph> checked = checkedOf(child.result.read());
     checked_[child.graph] = checked && checked->report.graph == path
                                 ? *std::move(checked)
-                                : brokenOff(settings_, path, status, child.said.read());
+                                : brokenOff(settings_, path, status, crashOf(child.said.read()));
     children_.erase(at);
   }
 

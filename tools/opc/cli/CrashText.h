@@ -2,16 +2,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <string_view>
+
 namespace opc::cli {
 
 /// The first thread that ends the process by a crash goes on; all others wait here for the end. False: this thread has
 /// been here before, and has crashed again.
 bool beginCrash() noexcept;
 
-/// From now on the texts of this process's crashes go to a file, and not to standard error: another process shows them.
+/// What is said is in parts, each a line: "error[CODE]: ...", "help: ...".
+enum class CrashPart : uint8_t { kError, kHelp, kMore, kNote, kReplay, kFolder };
+
+/// What the line of a part begins with.
+const char *headOf(CrashPart part) noexcept;
+
+/// From now on what this process's crashes say goes to a file, as records that crashOf() reads, and not to standard
+/// error: another process shows it.
 void sayCrashesIn(int file) noexcept;
 
-/// Part of the text. It leaves the process with flushCrashText(), or when there is much of it.
+/// Ends the part before it. `code` is an error's.
+void beginPart(CrashPart part, const char *code = "") noexcept;
+/// Of the part that was begun. It leaves the process with flushCrashText(), or when there is much of it.
 void say(const char *text) noexcept;
 /// Without what a terminal would obey.
 void sayName(const char *name) noexcept;
@@ -19,5 +32,15 @@ void sayName(const char *name) noexcept;
 /// the kernel of a plugin that ran there before. False: none is known.
 bool sayPluginCode(bool afterKernel) noexcept;
 void flushCrashText() noexcept;
+/// Ends the last part, too.
+void endParts() noexcept;
+
+/// What a process has said in a file before its end: of each part the first.
+struct SaidCrash {
+  bool isAny = false;
+  std::string code, error, help, replay;
+};
+/// The process may have ended in the middle of a record.
+SaidCrash crashOf(std::string_view records);
 
 } // namespace opc::cli

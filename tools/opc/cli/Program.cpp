@@ -60,6 +60,14 @@ const char *whatSignalSays(int signal) {
 
 bool isForeignCode() { return opc::openingPlugin() || runningOp().name; }
 
+/// The last part.
+void explain(const char *code) {
+  beginPart(CrashPart::kMore);
+  say("opc explain ");
+  say(code);
+  endParts();
+}
+
 /// A thread that has crashed has crashed again, over what it wrote on: the text so far is shown, and the process ends
 /// as it would have.
 [[noreturn]] void endAsFirst(int signal, bool isInternal) {
@@ -82,38 +90,41 @@ void nameCrash(int signal) {
   first = signal;
   const RunningOp op = runningOp();
   if (op.name) {
-    say("error[OPC0605]: the kernel of op ");
+    beginPart(CrashPart::kError, "OPC0605");
+    say("the kernel of op ");
     sayName(op.name);
     say(" (");
     sayName(op.type);
     say(")");
     say(whatSignalSays(signal));
-    say("\nhelp: a debugger shows where: gdb --args opc run ...; OPC_PRESET=asan builds opc with AddressSanitizer\n"
-        "more: opc explain OPC0605\n");
-    flushCrashText();
+    beginPart(CrashPart::kHelp);
+    say("a debugger shows where: gdb --args opc run ...; OPC_PRESET=asan builds opc with AddressSanitizer");
+    explain("OPC0605");
     if (crashReport) crashReport(signal, true);
   } else if (const char *plugin = opc::openingPlugin()) {
-    say("error[OPC0902]: cannot load plugin ");
+    beginPart(CrashPart::kError, "OPC0902");
+    say("cannot load plugin ");
     sayName(plugin);
     say(": a static constructor");
     say(whatSignalSays(signal));
-    say("\nhelp: static constructors of a plugin register operators, and do nothing that can fail\n"
-        "more: opc explain OPC0902\n");
-    flushCrashText();
+    beginPart(CrashPart::kHelp);
+    say("static constructors of a plugin register operators, and do nothing that can fail");
+    explain("OPC0902");
     _exit(kExitUnsupported);
   } else if (crashReport) {
     isInternal = true;
-    say("error[OPC0999]: internal error: opc");
+    beginPart(CrashPart::kError, "OPC0999");
+    say("internal error: opc");
     say(whatSignalSays(signal));
     crashReport(signal, false);
-    flushCrashText();
+    endParts();
     _exit(kExitInternal);
   } else if (opc::PluginRule::current() || opc::lastPluginNames().task) { // opc-runtime ends as other programs do
-    say("error[OPC0999]: internal error: opc");
+    beginPart(CrashPart::kError, "OPC0999");
+    say("internal error: opc");
     say(whatSignalSays(signal));
     (void)sayPluginCode(true);
-    say("\nmore: opc explain OPC0999\n");
-    flushCrashText();
+    explain("OPC0999");
   }
   std::signal(signal, SIG_DFL);
   (void)std::raise(signal); // delivered when this returns
@@ -125,11 +136,12 @@ void endOnLostPage(int signal, siginfo_t *info, void *) {
   const char *path = opc::mappedFileAt(info->si_addr);
   if (!path) return nameCrash(signal);
   (void)beginCrash();
-  say("error[OPC0702]: ");
+  beginPart(CrashPart::kError, "OPC0702");
   sayName(path);
-  say(": the file became shorter while it was read\nhelp: leave files alone that a run reads, or replace them by "
-      "renaming\nmore: opc explain OPC0702\n");
-  flushCrashText();
+  say(": the file became shorter while it was read");
+  beginPart(CrashPart::kHelp);
+  say("leave files alone that a run reads, or replace them by renaming");
+  explain("OPC0702");
   _exit(kExitExecution);
 }
 
@@ -170,20 +182,23 @@ void catchCrashes() {
   }
   (void)beginCrash();
   if (opc::hasOpenedPlugin() && ::gettid() != ::getpid()) {
-    say("error[OPC0605]: a thread that a plugin's kernel has started let an exception escape: ");
+    beginPart(CrashPart::kError, "OPC0605");
+    say("a thread that a plugin's kernel has started let an exception escape: ");
     sayName(what.c_str());
-    say("\nhelp: nobody can catch it there; the thread's function catches what it throws and hands it to the kernel\n"
-        "more: opc explain OPC0605\n");
-    flushCrashText();
+    beginPart(CrashPart::kHelp);
+    say("nobody can catch it there; the thread's function catches what it throws and hands it to the kernel");
+    explain("OPC0605");
     if (crashReport) crashReport(SIGABRT, true);
     std::signal(SIGABRT, SIG_DFL);
     std::abort();
   }
   if (strayReport) strayReport(what);
-  say("error[OPC0999]: internal error: ");
+  beginPart(CrashPart::kError, "OPC0999");
+  say("internal error: ");
   sayName(what.c_str());
-  say("\nhelp: this is a bug in opc; please report it with the command and its files\n");
-  flushCrashText();
+  beginPart(CrashPart::kHelp);
+  say("this is a bug in opc; please report it with the command and its files");
+  endParts();
   _exit(kExitInternal);
 }
 
@@ -204,12 +219,13 @@ void noteForeignExit(int status, void *) {
   const std::string who = opening        ? "plugin " + opc::printableName(opening) + ", as it was loaded,"
                           : rule.empty() ? "code of a plugin"
                                          : opc::printableName(rule);
-  const std::string text = "error[OPC0603]: " + (op.empty() ? who : "the kernel of " + op) + " called exit(" +
-                           std::to_string(status) + ")\n" +
-                           "help: operators report errors with CHECK, an exception or a Maybe\n";
+  const std::string text = (op.empty() ? who : "the kernel of " + op) + " called exit(" + std::to_string(status) + ")";
   if (!beginCrash()) _exit(kExitExecution);
+  beginPart(CrashPart::kError, "OPC0603");
   say(text.c_str());
-  flushCrashText();
+  beginPart(CrashPart::kHelp);
+  say("operators report errors with CHECK, an exception or a Maybe");
+  endParts();
   _exit(kExitExecution);
 }
 

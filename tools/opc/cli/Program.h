@@ -10,7 +10,7 @@
 namespace opc::cli {
 
 /// What is told of a crash, in the handler of its signal: the code of opc or of a plugin crashed, or (`isKernel`) the
-/// kernel of an op. What was said before (CrashText.h) is a line without its end when it was no kernel.
+/// kernel of an op. The part of an error that was begun (CrashText.h) goes on when it was no kernel.
 using CrashReport = void (*)(int signal, bool isKernel);
 /// With a report, a crash outside of kernels ends the program with kExitInternal.
 void onCrash(CrashReport report);

@@ -245,8 +245,8 @@ int writeInto(int where, const Crash &crash, const std::string *ir, char (&name)
   return error;
 }
 
-/// What stands before a bundle's name on the line for people.
-const char *lineBefore() { return notedCommand()->isReplayed ? "opc debug replay " : "crash folder: "; }
+/// What a bundle's name is said as.
+CrashPart partOfFolder() { return notedCommand()->isReplayed ? CrashPart::kReplay : CrashPart::kFolder; }
 
 /// One crash at a time; a handler that is interrupted by a second crash of its own thread must not wait for itself.
 std::atomic<pid_t> writing = 0;
@@ -274,19 +274,22 @@ void reportSignal(int signal, bool isKernel) {
     if (at.pass) say(", pass "), say(at.pass);
     hasNamed = sayPluginCode(true);
     if (!hasNamed && !notedCommand()->plugins.empty()) say("; it may be a plugin's");
-    say("\n");
-    flushCrashText(); // what follows takes its time
+    endParts(); // what follows takes its time
   }
   const BundlePlace place = writeCrashBundle(crash, nullptr);
   if (!isKernel) {
-    say(hasNamed
-            ? "help: a debugger shows where: gdb --args opc ...; where it is none of the plugin, please report it with "
-            : "help: this is a bug; please report it with ");
-    say(*place.path ? "the folder that the next line names\n" : "the command and its files\n");
+    beginPart(CrashPart::kHelp);
+    say(hasNamed ? "a debugger shows where: gdb --args opc ...; where it is none of the plugin, please report it with "
+                 : "this is a bug; please report it with ");
+    say(*place.path ? "the folder that the next line names" : "the command and its files");
   }
-  if (place.error) say("note: no crash folder could be made: "), say(strerrordesc_np(place.error)), say("\n");
-  if (*place.path) say(lineBefore()), say(place.path), say("\n");
-  flushCrashText();
+  if (place.error) {
+    beginPart(CrashPart::kNote);
+    say("no crash folder could be made: ");
+    say(strerrordesc_np(place.error));
+  }
+  if (*place.path) beginPart(partOfFolder()), say(place.path);
+  endParts();
 }
 
 } // namespace
@@ -317,7 +320,7 @@ BundlePlace writeCrashBundle(const Crash &crash, const std::string *ir) noexcept
 
 // --- for everybody ---------------------------------------------------------------------------------------------------
 
-std::string bundleOfError(const std::string &code, const std::string &message) {
+static std::string folderOfError(const std::string &code, const std::string &message) {
   reported = true;
   const std::string json = Json(message).dump(-1, ' ', false, Json::error_handler_t::replace);
   const std::string ir = irBeforePoint();
@@ -325,7 +328,12 @@ std::string bundleOfError(const std::string &code, const std::string &message) {
   crash.code = code.c_str();
   crash.message = json.c_str();
   const BundlePlace place = writeCrashBundle(crash, &ir);
-  return *place.path ? lineBefore() + shellQuoted(place.path) : "";
+  return *place.path ? shellQuoted(place.path) : "";
+}
+
+std::string bundleOfError(const std::string &code, const std::string &message) {
+  const std::string folder = folderOfError(code, message);
+  return folder.empty() ? "" : headOf(partOfFolder()) + folder;
 }
 
 std::string reportAdvice() {
@@ -375,9 +383,13 @@ CrashStack::~CrashStack() {
   const std::string rule = runningRule();
   const std::string message =
       "internal error" + crashPlace() + (rule.empty() ? "" : "; it may be a plugin's: " + rule) + ": " + what;
-  say(("error[OPC0999]: " + printableName(message) + "\n").c_str());
-  if (const std::string replay = bundleOfError("OPC0999", message); !replay.empty()) say((replay + "\n").c_str());
-  flushCrashText();
+  beginPart(CrashPart::kError, "OPC0999");
+  say(printableName(message).c_str());
+  if (const std::string folder = folderOfError("OPC0999", message); !folder.empty()) {
+    beginPart(partOfFolder());
+    say(folder.c_str());
+  }
+  endParts();
   ::_exit(kExitInternal);
 }
 
