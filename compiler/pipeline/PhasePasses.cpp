@@ -10,7 +10,9 @@ using namespace mlir;
 
 namespace opc {
 
-void populateSimplify(OpPassManager &passes, bool splatsOnly) {
+/// The simplifications in order. Each needs one walk: removing a no-op can make two ops equal, and merging two ops
+/// makes no new no-op.
+static void populateSimplify(OpPassManager &passes, bool splatsOnly) {
   FoldConstantsOptions folding;
   folding.splatsOnly = splatsOnly;
   passes.addPass(createFoldConstants(folding));
@@ -84,6 +86,13 @@ void populatePhase(Phase phase, OpPassManager &passes, const CompileOptions &opt
   case Phase::kImport:
   case Phase::kMemory:
   case Phase::kPlan: return;
+  }
+}
+
+void populateRewrite(Rewrite rewrite, OpPassManager &passes, const CompileOptions &options) {
+  switch (rewrite) {
+  case Rewrite::kPrune: passes.addPass(createPruneGraph(options.cut)); return;
+  case Rewrite::kTidy: return populateSimplify(passes, /*splatsOnly=*/true);
   }
 }
 

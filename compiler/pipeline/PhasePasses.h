@@ -1,4 +1,5 @@
-// Which passes a phase has: the one place that says it, for opc and for opc-opt.
+// Which passes a phase has, and what is asked of a graph beside the phases: the one place that says it, for opc and for
+// opc-opt.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,8 +17,11 @@ void populatePhase(Phase phase, mlir::OpPassManager &passes, const CompileOption
 /// Adds the passes of all phases up to `to`, over the whole graph and, from boxing on, over the ranks' graphs in it.
 void populatePipeline(Phase to, mlir::OpPassManager &passes, const CompileOptions &options, GraphFacts *facts);
 
-/// The simplifications in order. Each needs one walk: removing a no-op can make two ops equal, and merging two ops
-/// makes no new no-op.
-void populateSimplify(mlir::OpPassManager &passes, bool splatsOnly);
+/// What is no phase and changes a graph.
+enum class Rewrite {
+  kPrune, // what CompileOptions::cut leaves out goes, as far as that needs no shapes
+  kTidy,  // simplified, for a file: what a graph file cannot hold is not folded
+};
+void populateRewrite(Rewrite rewrite, mlir::OpPassManager &passes, const CompileOptions &options);
 
 } // namespace opc

@@ -190,6 +190,14 @@ LogicalResult runOver(ModuleOp graph, PassManager &passes) {
   return done;
 }
 
+/// Not watched: phases alone are told of.
+bool isRewritten(ModuleOp graph, Rewrite rewrite, const CompileOptions &options) {
+  PassManager passes(graph.getContext(), ModuleOp::getOperationName());
+  passes.enableVerifier(options.verifyEach);
+  populateRewrite(rewrite, passes, options);
+  return succeeded(runOver(graph, passes));
+}
+
 } // namespace
 
 struct Pipeline::Impl {
@@ -473,10 +481,7 @@ struct Pipeline::Impl {
 
   bool prune() {
     if (trainsAsJobSays) options.cut.outputs.clear(); // a step is made whole
-    PassManager passes(&context, ModuleOp::getOperationName());
-    passes.enableVerifier(options.verifyEach);
-    passes.addPass(createPruneGraph(options.cut));
-    if (failed(passes.run(*module))) return false;
+    if (!isRewritten(*module, Rewrite::kPrune, options)) return false;
     const auto isGone = [&](const std::string &loss) {
       for (Operation &op : graphBlock(*module)) {
         if (ir::opName(&op) == loss) return false;
@@ -643,10 +648,7 @@ std::vector<std::string> Pipeline::explainGradient(const std::string &loss, cons
 }
 
 bool Pipeline::tidy() {
-  PassManager passes(&impl_->context, ModuleOp::getOperationName());
-  passes.enableVerifier(impl_->options.verifyEach);
-  populateSimplify(passes, /*splatsOnly=*/true);
-  return succeeded(passes.run(*impl_->module)) && !impl_->findings.settle();
+  return isRewritten(*impl_->module, Rewrite::kTidy, impl_->options) && !impl_->findings.settle();
 }
 
 void Pipeline::keepConstants() {

@@ -84,13 +84,26 @@ def untested():
     return missing
 
 
+def addedElsewhere():
+    """Passes that are added to a pass manager anywhere but in the one place that says which there are."""
+    found = []
+    for folder in ("compiler", "tools"):
+        for directory, _, names in sorted(os.walk(os.path.join(SOURCE, folder))):
+            for name in sorted(n for n in names if n.endswith((".cpp", ".h")) and n not in ("PhasePasses.cpp", "Pipeline.cpp")):
+                with open(os.path.join(directory, name), encoding="utf-8") as f:
+                    found += [f"{os.path.join(directory, name)}:{k}: PhasePasses.cpp says which passes run" for k, line in enumerate(f, 1) if "addPass(" in line]
+    with open(os.path.join(SOURCE, "compiler", "pipeline", "Pipeline.cpp"), encoding="utf-8") as f:
+        found += [f"Pipeline.cpp: PhasePasses.cpp says which passes run: {line.strip()}" for line in f if "addPass(" in line and "createPlannedCrash(" not in line]
+    return found
+
+
 def main():
     if sys.argv[1:] == ["--write"]:
         for name in PAGES:
             with open(os.path.join(SOURCE, "docs", name), "w", encoding="utf-8") as f:
                 f.write(page(name))
         return 0
-    failures = untested()
+    failures = untested() + addedElsewhere()
     if not passes():
         failures.append("no pass was found in Passes.td: this script does not understand it")
     for name in PAGES:

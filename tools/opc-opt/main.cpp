@@ -65,6 +65,9 @@ int main(int argc, char **argv) {
   passes::registerOpcPasses();
   registerPass([] { return createCSEPass(); });
   PassPipelineRegistration<PipelineOptions> pipeline("opc-pipeline", "The passes that opc compile runs", addPipeline);
+  PassPipelineRegistration<> tidy("opc-tidy", "The passes over a graph that becomes a file", [](OpPassManager &pm) {
+    opc::populateRewrite(opc::Rewrite::kTidy, pm, opc::CompileOptions());
+  });
   if (succeeded(MlirOptMain(argc, argv, "opc-opt: passes of opc\n", dialects))) return 0;
   opc::throwAgain();
   return 1;
