@@ -8,6 +8,8 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/ErrorHandling.h"
 
+#include <atomic>
+#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <stdexcept>
@@ -51,7 +53,15 @@ std::string plannedCrash(Phase phase, const std::string &graph) {
   if (colon == std::string_view::npos || asked.substr(0, colon) != phaseName(phase)) return "";
   const std::string_view rest = asked.substr(colon + 1), how = rest.substr(0, rest.find(':'));
   if (how.size() < rest.size() && graph.find(rest.substr(how.size() + 1)) == std::string::npos) return "";
-  return std::string(how);
+  const size_t mark = how.find('@');
+  if (mark != std::string_view::npos) {
+    static std::atomic<int> reached = 0;
+    const std::string_view number = how.substr(mark + 1);
+    int wanted = 0;
+    std::from_chars(number.data(), number.data() + number.size(), wanted);
+    if (++reached != wanted) return "";
+  }
+  return std::string(how.substr(0, mark));
 }
 
 void crashAs(const std::string &how) {

@@ -10,8 +10,8 @@ namespace opc {
 
 /// What OPC_TEST_CRASH asks for of this phase, in the environment: PHASE:HOW or PHASE:HOW:TEXT, where TEXT is a part of
 /// the graph's name. HOW: "throw", "throw-int" (what no handler expects), "fatal" (what ends programs of LLVM),
-/// "segfault", "abort", "overflow" (of the stack), "invalid" (IR that the verifier refuses). Empty without the
-/// variable.
+/// "segfault", "abort", "overflow" (of the stack), "invalid" (IR that the verifier refuses); "throw@2": when the
+/// process comes to the phase for the second time, and not before. Empty without the variable.
 std::string plannedCrash(Phase phase, const std::string &graph);
 
 /// Does it, but for "invalid".

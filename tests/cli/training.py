@@ -134,6 +134,16 @@ class Training(unittest.TestCase):
         tensors = weight_files.read_with_metadata(save)[1]
         self.assertTrue((tensors["bn1_mean"] != 0).all() and (tensors["bn1_var"] != 1).all())
 
+    def test_the_graph_is_imported_once(self):
+        """A run that trains compiles one graph, once: whoever comes to the import a second time ends it."""
+        saved = self.path("saved")
+        self.train("--steps", "3", "--save", saved)
+        for more in ([], ["--lr", "0.01"], ["--resume", saved], ["--save", self.path("more"), "--metrics", self.path("m.jsonl"), "--json"]):
+            for time, code in (("1", 70), ("2", 0)):
+                with self.subTest(more=more, time=time):
+                    done = opc("run", self.mlp, *self.flags("--steps", "6", *more), env={**os.environ, "OPC_TEST_CRASH": f"import:throw@{time}", "OPC_CRASH_DIR": "none"})
+                    self.assertEqual(done.returncode, code, done.stderr)
+
     def test_threads_do_not_matter(self):
         saves = []
         for j in ("1", "2", "3"):
