@@ -35,6 +35,13 @@ public:
   }
 
 private:
+  static void place(const ir::OpPlace &from, graph::OpPlace *to) {
+    to->set_file(from.file);
+    if (!from.node.empty()) return to->set_node(from.node);
+    to->set_line(from.line);
+    to->set_column(from.column);
+  }
+
   bool write(Operation &op) {
     if (op.hasTrait<OpTrait::IsTerminator>()) return true;
     if (auto fused = dyn_cast<ir::FusedOp>(&op)) // a graph has the ops
@@ -44,6 +51,7 @@ private:
     if (!l.conf.empty()) parse(l.conf, conf);
     conf->set_name(ir::opName(&op));
     if (!l.pythonLoc.empty()) conf->set_loc(l.pythonLoc);
+    if (l.place.isKnown()) place(l.place, conf->mutable_place());
     if (const ir::Role role = ir::roleOf(&op); role != ir::Role::kForward)
       conf->set_calculation_pass_name(passName(role).str());
     if (auto origin = op.getAttrOfType<StringAttr>(ir::kGradientOfAttr))

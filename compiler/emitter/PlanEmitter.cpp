@@ -23,12 +23,6 @@ namespace {
 
 StringRef baseName(StringRef path) { return path.substr(path.rfind('/') + 1); }
 
-/// The place of a model's node without the model's folder; "" of any other place.
-std::string nodePlace(StringRef place) {
-  const size_t node = place.find(": node ");
-  return node == StringRef::npos ? "" : baseName(place.substr(0, node)).str() + place.substr(node).str();
-}
-
 plan::Register::Kind registerKind(BufferKind kind) {
   switch (kind) {
   case BufferKind::kInput: return plan::Register::INPUT;
@@ -41,33 +35,25 @@ plan::Register::Kind registerKind(BufferKind kind) {
   return plan::Register::ACTIVATION;
 }
 
-/// Of what ir::readLocation() reads the parts that a plan has, without a copy. `range` is null where nobody knows.
-struct Place {
-  FileLineColRange range;
-  StringRef pythonLoc;
-};
-Place placeOf(Location loc) {
-  Place place;
+/// Of what ir::readLocation() reads the range, without a copy; null where nobody knows it.
+FileLineColRange rangeIn(Location loc) {
   if (auto name = dyn_cast<NameLoc>(loc)) loc = name.getChildLoc();
   if (auto fused = dyn_cast<FusedLoc>(loc)) {
-    if (auto extra = dyn_cast_if_present<DictionaryAttr>(fused.getMetadata()))
-      if (auto a = extra.getAs<StringAttr>("loc")) place.pythonLoc = a.getValue();
     const auto range = llvm::find_if(fused.getLocations(), [](Location l) { return isa<FileLineColRange>(l); });
     if (range != fused.getLocations().end()) loc = *range;
   }
-  place.range = dyn_cast<FileLineColRange>(loc);
-  return place;
+  return dyn_cast<FileLineColRange>(loc);
 }
 
 void location(Operation *op, plan::Location *out) {
-  const Place l = placeOf(op->getLoc());
   // Of a model, and of text made of one: "model.onnx: node 17 ..."
-  if (const std::string place = nodePlace(l.pythonLoc); !place.empty()) return out->set_file(place);
-  if (!l.range || l.range.getStartLine() == 0) return;
-  const StringRef file = baseName(l.range.getFilename());
-  out->set_file(file.str());
-  out->set_line(l.range.getStartLine());
-  out->set_column(l.range.getStartColumn());
+  if (const ir::OpPlace place = ir::placeOf(op->getLoc()); !place.node.empty())
+    return out->set_file(place.file + ": " + place.node);
+  const FileLineColRange range = rangeIn(op->getLoc());
+  if (!range || range.getStartLine() == 0) return;
+  out->set_file(baseName(range.getFilename()).str());
+  out->set_line(range.getStartLine());
+  out->set_column(range.getStartColumn());
 }
 
 void addWorkspace(const ExecutionSchedule &schedule, const ScheduledTask &scheduled, plan::Plan *plan, plan::Task *t) {
@@ -414,11 +400,7 @@ std::string kernelName(const ExecutionSchedule &schedule, const ScheduledTask &t
 }
 
 static void addNumbers(const ModelNumbers &numbers, plan::Plan *plan) {
-  for (const graph::ModelNumber &n : numbers) {
-    auto *own = plan->mutable_interface()->add_model_number();
-    *own = n;
-    if (n.has_reader()) own->set_reader(nodePlace(n.reader()));
-  }
+  for (const graph::ModelNumber &n : numbers) *plan->mutable_interface()->add_model_number() = n;
 }
 
 FilePieces emitPlan(ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName,

@@ -110,9 +110,8 @@ private:
   /// model says so already.
   static void keepPlace(Operation *op) {
     ir::OpLocation place = ir::readLocation(op->getLoc());
-    if (place.line == 0 || StringRef(place.pythonLoc).contains(": node ")) return;
-    place.pythonLoc =
-        (llvm::sys::path::filename(place.file) + ":" + Twine(place.line) + ":" + Twine(place.column)).str();
+    if (place.line == 0 || place.place.isKnown()) return;
+    place.place = {llvm::sys::path::filename(place.file).str(), place.line, place.column, ""};
     op->setLoc(ir::makeLocation(op->getContext(), place));
   }
 

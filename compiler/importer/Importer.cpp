@@ -112,6 +112,7 @@ private:
     l.file = graph_.file.name;
     l.line = r.line, l.column = r.column, l.endLine = r.endLine, l.endColumn = r.endColumn;
     l.pythonLoc = conf.loc();
+    l.place = {conf.place().file(), conf.place().line(), conf.place().column(), conf.place().node()};
     if (isSet(rest)) l.conf = confText(rest);
     size_t flat = 0;
     bool custom = false;

@@ -7,15 +7,49 @@ using namespace mlir;
 
 namespace opc::ir {
 
+namespace {
+
+DictionaryAttr attributeOf(const OpPlace &place, Builder &b) {
+  SmallVector<NamedAttribute> parts = {b.getNamedAttr("file", b.getStringAttr(place.file))};
+  if (!place.node.empty()) {
+    parts.push_back(b.getNamedAttr("node", b.getStringAttr(place.node)));
+  } else {
+    parts.push_back(b.getNamedAttr("line", b.getI32IntegerAttr(static_cast<int32_t>(place.line))));
+    parts.push_back(b.getNamedAttr("column", b.getI32IntegerAttr(static_cast<int32_t>(place.column))));
+  }
+  return b.getDictionaryAttr(parts);
+}
+
+OpPlace placeIn(DictionaryAttr extra) {
+  OpPlace place;
+  const auto parts = extra ? extra.getAs<DictionaryAttr>("place") : DictionaryAttr();
+  if (!parts) return place;
+  if (auto file = parts.getAs<StringAttr>("file")) place.file = file.str();
+  if (auto node = parts.getAs<StringAttr>("node")) place.node = node.str();
+  if (auto line = parts.getAs<IntegerAttr>("line")) place.line = static_cast<uint32_t>(line.getInt());
+  if (auto column = parts.getAs<IntegerAttr>("column")) place.column = static_cast<uint32_t>(column.getInt());
+  return place;
+}
+
+/// What a location has beside the op's name and its range; null when that is nothing.
+DictionaryAttr extraOf(Location loc) {
+  if (auto name = dyn_cast<NameLoc>(loc)) loc = name.getChildLoc();
+  const auto fused = dyn_cast<FusedLoc>(loc);
+  return fused ? dyn_cast_if_present<DictionaryAttr>(fused.getMetadata()) : DictionaryAttr();
+}
+
+} // namespace
+
 Location makeLocation(MLIRContext *ctx, const OpLocation &p) {
   Location place = UnknownLoc::get(ctx);
   if (p.line != 0)
     place = FileLineColRange::get(StringAttr::get(ctx, p.file), p.line, p.column, p.endLine, p.endColumn);
-  if (!p.pythonLoc.empty() || !p.conf.empty() || !p.tensors.empty()) {
+  if (!p.pythonLoc.empty() || p.place.isKnown() || !p.conf.empty() || !p.tensors.empty()) {
     SmallVector<NamedAttribute> extra;
     Builder b(ctx);
     if (!p.conf.empty()) extra.push_back(b.getNamedAttr("conf", b.getStringAttr(p.conf)));
     if (!p.pythonLoc.empty()) extra.push_back(b.getNamedAttr("loc", b.getStringAttr(p.pythonLoc)));
+    if (p.place.isKnown()) extra.push_back(b.getNamedAttr("place", attributeOf(p.place, b)));
     if (!p.tensors.empty()) {
       SmallVector<Attribute> names;
       for (const auto &t : p.tensors) names.push_back(b.getStringAttr(t));
@@ -36,6 +70,7 @@ OpLocation readLocation(Location loc) {
     if (auto extra = dyn_cast_if_present<DictionaryAttr>(fused.getMetadata())) {
       if (auto a = extra.getAs<StringAttr>("conf")) parts.conf = a.str();
       if (auto a = extra.getAs<StringAttr>("loc")) parts.pythonLoc = a.str();
+      parts.place = placeIn(extra);
       if (auto a = extra.getAs<ArrayAttr>("tensors"))
         for (Attribute t : a) parts.tensors.push_back(cast<StringAttr>(t).str());
     }
@@ -55,6 +90,8 @@ OpLocation readLocation(Location loc) {
   return parts;
 }
 
+OpPlace placeOf(Location loc) { return placeIn(extraOf(loc)); }
+
 std::string opName(Operation *op) {
   if (auto o = dyn_cast<InputOp>(op)) return o.getName().str();
   if (auto o = dyn_cast<VariableOp>(op)) return o.getName().str();
@@ -66,9 +103,7 @@ std::string opName(Operation *op) {
 namespace {
 /// The names that a location gives the op's results; null when it gives none.
 ArrayAttr tensorNames(Location loc) {
-  const auto name = dyn_cast<NameLoc>(loc);
-  const auto fused = name ? dyn_cast<FusedLoc>(name.getChildLoc()) : FusedLoc();
-  const auto extra = fused ? dyn_cast_if_present<DictionaryAttr>(fused.getMetadata()) : DictionaryAttr();
+  const auto extra = extraOf(loc);
   return extra ? extra.getAs<ArrayAttr>("tensors") : ArrayAttr();
 }
 } // namespace

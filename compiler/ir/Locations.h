@@ -11,6 +11,14 @@
 
 namespace opc::ir {
 
+/// Where an op was written, when that is no line of the text that it was read from: OperatorConf.place.
+struct OpPlace {
+  std::string file;              // without its folder
+  uint32_t line = 0, column = 0; // of a graph file
+  std::string node;              // of a model, which has no lines
+  bool isKnown() const { return line != 0 || !node.empty(); }
+};
+
 /// The parts of a location. `tensors` names the results when they are not "<op>/<arg>_<index>"; `conf` is the rest of
 /// the OperatorConf as text; `pythonLoc` is OperatorConf.loc.
 struct OpLocation {
@@ -18,12 +26,15 @@ struct OpLocation {
   std::string file;
   uint32_t line = 0, column = 0, endLine = 0, endColumn = 0;
   std::string pythonLoc;
+  OpPlace place;
   std::string conf;
   llvm::SmallVector<std::string, 1> tensors;
 };
 
 mlir::Location makeLocation(mlir::MLIRContext *ctx, const OpLocation &parts);
 OpLocation readLocation(mlir::Location loc);
+/// Of readLocation() that part.
+OpPlace placeOf(mlir::Location loc);
 /// The op's name in the graph; "" when the location has none.
 std::string opName(mlir::Operation *op);
 /// The tensor's name: as the graph spells it, "<op>/<arg>_<index>" or "<op>/out".

@@ -68,17 +68,13 @@ std::string faultOf(const plan::Plan &plan, const Ports &ports, const std::vecto
   return "";
 }
 
-/// "net.pbtxt:7:3" as a place; nothing where it is none.
-std::optional<plan::Location> placeIn(StringRef text) {
-  const auto [front, column] = text.rsplit(':');
-  const auto [file, line] = front.rsplit(':');
-  uint32_t lineNumber = 0, columnNumber = 0;
-  if (file.empty() || line.getAsInteger(10, lineNumber) || column.getAsInteger(10, columnNumber) || lineNumber == 0)
-    return std::nullopt;
+/// Nothing of one that has no lines.
+std::optional<plan::Location> locationOf(StringRef file, uint32_t line, uint32_t column) {
+  if (file.empty() || line == 0) return std::nullopt;
   plan::Location place;
   place.set_file(llvm::sys::path::filename(file).str());
-  place.set_line(lineNumber);
-  place.set_column(columnNumber);
+  place.set_line(line);
+  place.set_column(column);
   return place;
 }
 
@@ -120,7 +116,8 @@ CompiledGraph compileOne(ir::UserOp op, const std::string &text, const Registry 
   source.file->keepsInterface = true;
   Places places;
   for (const graph::OperatorConf &inner : source.file->job->net().op())
-    if (auto place = placeIn(inner.loc())) places.emplace(inner.name(), std::move(*place));
+    if (auto place = locationOf(inner.place().file(), inner.place().line(), inner.place().column()))
+      places.emplace(inner.name(), std::move(*place));
   Pipeline pipeline(registry, optionsOf(options));
   if (!pipeline.import(std::move(source), "") || !pipeline.run(Phase::kPlan)) return failed(pipeline.diagnostics());
   std::string bytes = pipeline.emit(Emit::kPlan);
@@ -134,9 +131,7 @@ CompiledGraph compileOne(ir::UserOp op, const std::string &text, const Registry 
     fault = "has the variable " + plan.interface().variable(0).name() + ": what it reads must be among its inputs";
   if (fault.empty()) {
     const ir::OpLocation own = ir::readLocation(op.getLoc());
-    placeTasks(plan.mutable_task(), places,
-               placeIn(own.file + ":" + std::to_string(own.line) + ":" + std::to_string(own.column))
-                   .value_or(plan::Location()));
+    placeTasks(plan.mutable_task(), places, locationOf(own.file, own.line, own.column).value_or(plan::Location()));
     return {encodePlan(plan), graphArenaBytes(plan)};
   }
   emitFinding(op.getLoc(), "OPC0826", what + "its graph " + fault,

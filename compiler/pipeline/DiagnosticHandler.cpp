@@ -30,8 +30,7 @@ Diagnostic toFinding(mlir::Diagnostic &diagnostic) {
   const ir::OpLocation l = d.isOfRequest ? ir::OpLocation() : ir::readLocation(diagnostic.getLocation());
   d.range = rangeOf(l);
   if (!l.name.empty()) d.subject = "op " + l.name;
-  const bool isNode = l.line == 0 && l.pythonLoc.find(": node ") != std::string::npos; // of a model, which has no lines
-  if (isNode)
+  if (l.line == 0 && !l.place.node.empty()) // of a model, which has no lines
     d.notes.push_back("at " + l.pythonLoc);
   else if (!l.pythonLoc.empty())
     d.notePython(l.pythonLoc);

@@ -41,6 +41,7 @@ std::string withoutPlaces(const std::string &text, int depth) {
   if (!file) return text;
   for (graph::OperatorConf &op : *file->job->mutable_net()->mutable_op()) {
     op.clear_loc();
+    op.clear_place();
     if (!op.has_user_conf()) continue;
     const std::vector<std::string> graphs = controlGraphs(controlKind(op.user_conf().op_type_name()));
     for (auto &attr : *op.mutable_user_conf()->mutable_attr())
@@ -65,6 +66,7 @@ std::optional<std::string> graphDigest(const std::string &bytes) {
     }
     // Where it comes from, and what a compiler has noted.
     op.clear_loc();
+    op.clear_place();
     op.clear_scope_symbol_id();
     op.clear_pass_tag();
     op.clear_logical_chain_id();

@@ -215,6 +215,15 @@ class BatchParts(unittest.TestCase):
             self.assertIn(f"index[{9 % size},3,4,5] = 77 is outside [0, 28)", said)
             self.assertIn(f"(in part {9 // size + 1} of {parts['parts']} of the batch, which begins with sample {9 // size * size})", said)
             self.assertIn(f"running op moved at moved.pbtxt:{line}:1", said)
+        # A place is no text: names that look like a model's node, or like a line, change nothing.
+        name = "moved: node 1:2:3.pbtxt"
+        for loc in ("my: node train.py:41", "other.pbtxt:7:3"):
+            self.file(name, text.replace('name: "moved" user_conf', f'name: "moved" loc: "{loc}" user_conf'))
+            self.opc("compile", name, "-o", "moved.plan")
+            for graph in (name, "moved.plan"):
+                said = self.opc("run", graph, "--weights", "w.npz", "--input", "x=@x.npy", "--input", "i=@i.npy", code=5).stderr
+                self.assertIn(f"running op moved at {name}:{line}:1", said)
+                self.assertNotIn(loc, said)
 
     def test_a_graph_with_parts(self):
         """What the phase has made is a graph again, for one device and, written out, for two."""

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -253,6 +254,30 @@ class Models(Case):
         done = self.opc("run", path, "--input", value, "--trace", self.path("t.json"), "--no-fuse")
         with open(self.path("t.json"), encoding="utf-8") as f:
             self.assertIn('model.onnx: node 0 \\"/layer1/neg\\"', f.read())
+
+    def test_places_are_no_texts(self):
+        """Folders, files and places in a graph that read as a model's node, which a place is by what it says, and not by how it looks."""
+        nodes = [m.node("Neg", ["x"], ["h"], "/layer1/neg"), m.node("Sqrt", ["h"], ["y"], "/layer1: node 7")]
+        os.makedirs(self.path("a: node 3"))
+        path = self.file("a: node 3/x: node 4.onnx", m.model(m.graph(nodes, [m.value("x", (2, 3))], [m.value("y")])))
+        value = "x=" + self.array("x.npy", np.abs(X))
+        said = ' at x: node 4.onnx: node 1 "/layer1: node 7"\n'
+        for emit, made in (("plan", "m.plan"), ("pbtxt", "a: node 3/m.pbtxt")): # a graph that was made of a model knows its nodes
+            self.assertEqual(self.opc("compile", path, "--emit", emit, "--to", "plan" if emit == "plan" else "shape", "-o", self.path(made)).returncode, 0)
+        for graph in (path, self.path("m.plan"), self.path("a: node 3/m.pbtxt")):
+            done = self.opc("run", graph, "--input", value, "--trap", "nan")
+            self.assertEqual(done.returncode, 5, done.stderr)
+            self.assertIn(said, done.stderr + "\n")
+        with open(self.path("a: node 3/m.pbtxt"), encoding="utf-8") as f:
+            text = f.read()
+        self.assertIn('place { file: "x: node 4.onnx" node: "node 1 \\"/layer1: node 7\\"" }', text)
+        # Of an op that says so in words alone nothing is known but its line.
+        plain = re.sub(r" *place \{.*\}\n", "", text)
+        self.assertNotEqual(plain, text)
+        self.file("a: node 3/m.pbtxt", plain.encode())
+        line = [k for k, row in enumerate(plain.split("\n"), 1) if row.startswith("op {")][2]
+        done = self.opc("run", self.path("a: node 3/m.pbtxt"), "--input", value, "--trap", "nan")
+        self.assertIn(f" at m.pbtxt:{line}:1\n", done.stderr + "\n")
 
     def test_first_difference(self):
         path, _ = self.linear()

@@ -361,7 +361,7 @@ void addCounts(GraphDraft *draft, std::vector<std::pair<std::string, Term>> *out
     const Bounded *b = draft->bounded(term);
     if (!b) continue;
     if (given.insert(b->count.get()).second) counts.emplace_back(name + ".count", b->count);
-    draft->enterNode("", name + "/bounded");
+    draft->enterNode({}, name + "/bounded");
     term = draft->add("bounded", {term, b->count}, {{"axis", b->axis}})[0];
   }
   outputs->insert(outputs->end(), counts.begin(), counts.end());

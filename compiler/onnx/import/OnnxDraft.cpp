@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <set>
 #include <unordered_set>
@@ -85,7 +86,9 @@ Term operand(user_op::TensorDesc desc, int op, int output) {
 
 } // namespace
 
-void GraphDraft::enterNode(std::string place, std::string name) {
+std::string NodePlace::file() const { return std::filesystem::path(model).filename().string(); }
+
+void GraphDraft::enterNode(NodePlace place, std::string name) {
   places_.push_back(std::move(place));
   names_.push_back(std::move(name));
   ++made_;
@@ -337,12 +340,13 @@ public:
     }
     for (const auto &[name, number] : draft_.numbers_)
       *file_->job->mutable_net()->add_model_number() =
-          modelNumber(name, number.value.desc, number.value.bytes, number.reader);
+          modelNumber(name, number.value.desc, number.value.bytes,
+                      number.reader.node.empty() ? "" : number.reader.file() + ": " + number.reader.node);
     for (const auto &[name, term] : outputs) {
       const std::string in = tensorOf(term);
       // A graph input that is an output, too: opc's names are unique.
       const std::string own = ports.insert(name).second ? name : unique(name);
-      auto *conf = next(own, "");
+      auto *conf = next(own, {});
       conf->mutable_output_conf()->set_in(in);
       conf->mutable_output_conf()->set_out("out");
     }
@@ -370,11 +374,15 @@ private:
     return candidate;
   }
 
-  graph::OperatorConf *next(const std::string &name, const std::string &place) {
+  graph::OperatorConf *next(const std::string &name, const NodePlace &place) {
     auto *conf = file_->job->mutable_net()->add_op();
     conf->set_name(name);
-    if (!place.empty()) conf->set_loc(place);
-    file_->opRanges.push_back({place.empty() ? file_->name : place, 0, 0, 0, 0});
+    if (!place.node.empty()) {
+      conf->set_loc(place.text());
+      conf->mutable_place()->set_file(place.file());
+      conf->mutable_place()->set_node(place.node);
+    }
+    file_->opRanges.push_back({place.node.empty() ? file_->name : place.text(), 0, 0, 0, 0});
     return conf;
   }
 
@@ -416,7 +424,7 @@ private:
     if (!tensor.empty()) return tensor;
     std::string name = unique("constant");
     while (modelNames_.count(name + "/out")) name = unique("constant");
-    auto *conf = next(name, "");
+    auto *conf = next(name, {});
     variable(conf, term->desc, false);
     keep(name, *term->value, conf);
     if (!term->value->bytes.empty()) file_->constants.insert(name);

@@ -62,13 +62,20 @@ struct Refusal {
   std::string code, message, help;
 };
 
+/// Where a model has the node that an op is of.
+struct NodePlace {
+  std::string model, node; // "net.onnx", `node 17 "/layer1/conv"`; empty of an op that is of no node
+  std::string text() const { return node.empty() ? "" : model + ": " + node; }
+  std::string file() const; // of the model, without its folder
+};
+
 class GraphDraft {
 public:
   explicit GraphDraft(const Registry &registry) : registry_(registry) {}
 
   const Registry &registry() const { return registry_; }
   /// Where the ops that follow come from, and what they are called.
-  void enterNode(std::string place, std::string name);
+  void enterNode(NodePlace place, std::string name);
 
   /// While it lives the names of the node's ops end with that of a part.
   class Part {
@@ -93,7 +100,8 @@ public:
 
   private:
     GraphDraft *draft_;
-    std::string place_, name_;
+    NodePlace place_;
+    std::string name_;
   };
 
   Term input(const std::string &name, const user_op::TensorDesc &desc);
@@ -123,7 +131,9 @@ public:
   bool hasOps(size_t first, const std::vector<Term> &results) const;
 
   /// Remembers which branch of an `If` is in the graph in the place of the node.
-  void noteBranch(bool isThen) { branches_.push_back(places_.back() + (isThen ? ": then_branch" : ": else_branch")); }
+  void noteBranch(bool isThen) {
+    branches_.push_back(places_.back().text() + (isThen ? ": then_branch" : ": else_branch"));
+  }
   const std::vector<std::string> &branches() const { return branches_; }
 
   /// The name of a value: its tensor's, where nothing else has it.
@@ -221,7 +231,7 @@ private:
   };
   struct Number {
     StoredTensor value;
-    std::string reader; // a place
+    NodePlace reader;
   };
   static std::string nameOf(const DraftOp &op, bool isTrainedToo);
   class Writer;
@@ -241,7 +251,8 @@ private:
   std::vector<DraftOp> ops_;
   std::unordered_map<int, Term> untrained_; // by the trained variable's op
   std::unordered_set<std::string> sources_; // names of inputs and variables
-  std::vector<std::string> places_ = {""}, names_ = {""};
+  std::vector<NodePlace> places_ = {NodePlace()};
+  std::vector<std::string> names_ = {""};
   std::vector<std::string> branches_;
   std::unordered_map<const Operand *, std::string> fixed_;
   std::map<std::string, Number> numbers_; // values of initializers that are in ops

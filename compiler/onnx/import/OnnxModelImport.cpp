@@ -129,7 +129,7 @@ private:
                const Level &level);
   void tooMany();
   void convert(const Node &node, int index, Scope *scope, const Level &level);
-  std::string enter(const Node &node, int index, const Level &level);
+  NodePlace enter(const Node &node, int index, const Level &level);
   bool sayUnmade(const std::string &name);
   void define(const std::string &name, const Term &value, Scope *scope, const Level &level);
   std::vector<Term> convertOne(const Node &node, const std::vector<Term> &inputs, const Attributes &attributes,
@@ -179,7 +179,7 @@ private:
   std::map<std::string, std::string> undecided_; // values of inputs that must be known
   Scope *scope_ = nullptr;                       // where the node that is converted stands
   const Level *level_ = nullptr;
-  std::string place_;   // of the node of the model's own graph that is converted, or in it of a graph of an op
+  NodePlace place_;     // of the node of the model's own graph that is converted, or in it of a graph of an op
   int graphsInOps_ = 0; // in which the node lies that is converted
   int mustBeKnown_ = 0; // how many of them refuse what is not known, as no input decides it
 };
@@ -446,7 +446,7 @@ std::vector<Term> ModelImport::convertOne(const Node &node, const std::vector<Te
     std::string library;
     for (const StringPair &p : node.metadata_props())
       if (p.key() == onnx_export::kLibraryKey) library = p.value();
-    unknown_.note(domain, node.op_type(), version, place_, library);
+    unknown_.note(domain, node.op_type(), version, place_.text(), library);
     return std::vector<Term>(static_cast<size_t>(node.output_size()));
   }
   scope_ = scope;
@@ -534,7 +534,7 @@ void ModelImport::checkDeclared(const std::string &name, const Operand &value) {
   const Type &type = *found->second;
   const auto &tensor = type.tensor_type();
   if (const auto refusal = contradiction(name, type, value))
-    return error(place_, refusal->code.c_str(), refusal->message, refusal->help);
+    return error(place_.text(), refusal->code.c_str(), refusal->message, refusal->help);
   if (!tensor.has_shape() || !request_.shapes.empty()) return;
   const auto &dims = tensor.shape().dim();
   bool fits = dims.size() == value.rank();
@@ -544,7 +544,7 @@ void ModelImport::checkDeclared(const std::string &name, const Operand &value) {
     said += (k ? "," : "") + (dims[k].has_dim_value() ? std::to_string(dims[k].dim_value()) : "?");
   }
   if (fits) return;
-  error(place_, "OPC0315",
+  error(place_.text(), "OPC0315",
         "'" + shown(name) + "' is " + value.desc.toString() + ", and the model says that its shape is [" + said + "]",
         "what the ops make is taken");
   diagnostics_->back().severity = Severity::kWarning;
@@ -565,10 +565,13 @@ bool ModelImport::sayUnmade(const std::string &name) {
 }
 
 /// The ops that follow are of this node. The place of the one around it.
-std::string ModelImport::enter(const Node &node, int index, const Level &level) {
+NodePlace ModelImport::enter(const Node &node, int index, const Level &level) {
   const std::string label = labelOf(node, index, level.prefix);
-  std::string outer = place_;
-  place_ = level.depth == 0 ? request_.name + ": " + label : graphsInOps_ ? outer + ": " + label : outer;
+  NodePlace outer = place_;
+  if (level.depth == 0)
+    place_ = {request_.name, label};
+  else if (graphsInOps_)
+    place_.node += ": " + label;
   std::string name = node.name();
   if (name.empty() && node.output_size()) name = node.output(0);
   if (name.size() > 200) name.clear();
@@ -580,11 +583,11 @@ void ModelImport::define(const std::string &name, const Term &value, Scope *scop
   if (value && level.depth == 0) checkDeclared(name, *value);
   if (name.size() <= kMaxName) draft_.name(value, printableName(level.prefix + name));
   if (!scope->values.emplace(name, value).second)
-    error(place_, "OPC0321", "two values are called '" + shown(name) + "'", "each value has a name of its own");
+    error(place_.text(), "OPC0321", "two values are called '" + shown(name) + "'", "each value has a name of its own");
 }
 
 void ModelImport::convert(const Node &node, int index, Scope *scope, const Level &level) {
-  const std::string outer = enter(node, index, level);
+  const NodePlace outer = enter(node, index, level);
   std::vector<Term> results;
   try {
     std::vector<Term> inputs;
@@ -626,11 +629,11 @@ void ModelImport::convert(const Node &node, int index, Scope *scope, const Level
     try {
       undecide(u, node.op_type());
     } catch (const Refusal &r) {
-      error(place_, r.code.c_str(), r.message, r.help);
+      error(place_.text(), r.code.c_str(), r.message, r.help);
     }
   } catch (const Refusal &r) {
     if (!r.code.empty())
-      error(place_, r.code.c_str(), r.code == "OPC0321" ? r.message : node.op_type() + ": " + r.message, r.help);
+      error(place_.text(), r.code.c_str(), r.code == "OPC0321" ? r.message : node.op_type() + ": " + r.message, r.help);
   }
   results.resize(static_cast<size_t>(node.output_size()));
   for (int k = 0; k < node.output_size(); ++k)
@@ -642,14 +645,14 @@ void ModelImport::convert(const Node &node, int index, Scope *scope, const Level
 void ModelImport::tooMany() {
   if (isTold_) return;
   isTold_ = true;
-  error(place_, "OPC0422", "the model becomes more than 1,000,000 ops",
+  error(place_.text(), "OPC0422", "the model becomes more than 1,000,000 ops",
         "its functions, loops or sequences, written out, are too many");
 }
 
 /// The op that exporting it has written the nodes for, if they are still those; false if they mean what they mean.
 bool ModelImport::restore(const OpGroups &groups, const OpGroups::Group &group, const Nodes &nodes, Scope *scope,
                           const Level &level) {
-  const std::string outer = enter(nodes[group.members[0]], group.members[0], level);
+  const NodePlace outer = enter(nodes[group.members[0]], group.members[0], level);
   if (group.name.size() <= kMaxName) draft_.enterNode(place_, printableName(level.prefix + group.name));
   std::optional<std::vector<std::pair<std::string, Term>>> made;
   try {
@@ -673,7 +676,7 @@ void ModelImport::convertNodes(const Nodes &nodes, const Values &outputs, Scope 
       list += (k ? " -> " : "") + std::string("node ") + std::to_string(cycle[k]) + " (" +
               shown(n.name().empty() ? n.op_type() : n.name()) + ")";
     }
-    error(place_, "OPC0321", "the nodes form a cycle: " + list + (cycle.size() > 10 ? " -> ..." : ""),
+    error(place_.text(), "OPC0321", "the nodes form a cycle: " + list + (cycle.size() > 10 ? " -> ..." : ""),
           "a value cannot depend on itself");
     return;
   }

@@ -90,7 +90,7 @@ private:
   }
 
   [[noreturn]] void differ(const std::string &what, SizesRefusal::In in = SizesRefusal::In::kOps) const {
-    throw SizesRefusal{opA_ ? a_.draft->places_[opA_->place] : "",
+    throw SizesRefusal{opA_ ? a_.draft->places_[opA_->place].text() : "",
                        what + " (" + a_.sizes + " against " + b_.sizes + ")", in};
   }
   [[noreturn]] void differInNumbers(const std::string &what) const {
