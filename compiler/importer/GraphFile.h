@@ -33,6 +33,7 @@ struct GraphFile {
   std::vector<std::string> decided;           // inputs of a model that its import has made constants
   std::map<std::string, std::vector<int>>
       sizeDims;                // by input of a model: SizeRequest::dims, as the names of sizes tie them
+  bool isModel = false;        // of ONNX
   bool isUnbound = false;      // a model of which the inputs are known alone
   bool keepsInterface = false; // inputs and outputs have an order of their own: positions say which
   std::vector<std::pair<size_t, size_t>> opText; // [begin, end) of each op's block in `text`, when opRanges are known

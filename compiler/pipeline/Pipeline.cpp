@@ -235,6 +235,7 @@ struct Pipeline::Impl {
   DiagnosticList findings;
   int done = -1; // index of the last phase that ran
   bool trainsAsJobSays = false;
+  bool isModel = false;                       // of ONNX
   bool isUnbound = false;                     // a model of which nothing but inputs is known
   std::map<std::string, StoredTensor> values; // of variables: those that came with the graph
   std::vector<std::string> sources;           // the imported graph's inputs and variables: some may be pruned
@@ -450,7 +451,7 @@ struct Pipeline::Impl {
 
   bool importFile(std::unique_ptr<GraphFile> file) {
     values = valuesOf(*file, options.values);
-    found.format = file->format, isUnbound = file->isUnbound;
+    found.format = file->format, isModel = file->isModel, isUnbound = file->isUnbound;
     takeSizes(*file, &options);
     declared = declaredOutputs(*file);
     if (options.train && !options.gradient)
@@ -680,7 +681,7 @@ std::string Pipeline::emit(Emit what) {
     if (!error.empty()) {
       impl_->report(
           Severity::kError, "OPC0112", error,
-          impl_->found.format == "ONNX"
+          impl_->isModel
               ? "--weights-out FILE keeps it as a variable that is not trained, beside the weights; --emit plan "
                 "and --emit mlir hold it"
               : "--emit plan and --emit mlir hold it; --to shape --emit pbtxt writes the graph as it was "

@@ -104,7 +104,9 @@ std::string fieldOf(AttrType type) {
   return field;
 }
 /// Whether the field's value is a message.
-bool hasBraces(AttrType type) { return type == kAtShape || fieldOf(type).rfind("at_list", 0) == 0; }
+bool hasBraces(AttrType type) {
+  return type == kAtShape || (type >= kAtListInt32 && type <= kAtListString) || type == kAtListStride;
+}
 
 /// The attributes under their names of now and with their types.
 Status convertAttrs(const OpDef &def, OpConf *conf) {

@@ -41,7 +41,7 @@ std::unique_ptr<GraphFile> importModel(const SharedBytes &bytes, const Registry 
     return nullptr;
   }
   auto file = importedForSizes(model, registry, request, diagnostics);
-  if (file) file->name = request.name, file->format = "ONNX", file->keepsInterface = true;
+  if (file) file->name = request.name, file->format = "ONNX", file->isModel = true, file->keepsInterface = true;
   return file;
 }
 
