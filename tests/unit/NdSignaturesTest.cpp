@@ -234,11 +234,11 @@ Result<std::vector<std::string>> ofRule(const user_op::ShardingRule &rule, const
   def.sharding = rule;
   user_op::OpConf conf{"op", "ruled", {}, {}, {}};
   for (size_t i = 0; i < inputs.size(); ++i) {
-    def.inputs.push_back({"in" + std::to_string(i)});
+    def.inputs.emplace_back().name = "in" + std::to_string(i);
     conf.inputs.push_back({def.inputs.back().name, {"x" + std::to_string(i) + "/out"}});
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    def.outputs.push_back({"out" + std::to_string(i)});
+    def.outputs.emplace_back().name = "out" + std::to_string(i);
     conf.outputs.push_back({def.outputs.back().name, {"op/out" + std::to_string(i) + "_0"}});
   }
   OpInstance op(def, conf);
