@@ -70,8 +70,8 @@ double importSeconds(std::string bytes) {
 
 std::vector<Benchmark> importTime() {
   std::vector<Benchmark> list;
-  for (const auto &[name, types] : {std::pair<std::string, std::vector<std::string>>{"chain", {"Tanh"}},
-                                    {"products", {"MatMul", "Add", "Relu"}}}) {
+  for (const auto &[name, types] :
+       {std::pair<std::string, std::vector<std::string>>{"chain", {"Tanh"}}, {"products", {"MatMul", "Add", "Relu"}}}) {
     const std::string row = "import/onnx_" + name + "_100000";
     list.push_back({{row}, [row, types] {
                       const ChildResult r = inChild([&] { return importSeconds(modelOf(100000, types)); });
