@@ -4,6 +4,7 @@
 #include "ForeignFile.h"
 #include "GraphFile.h"
 #include "OnnxImport.h"
+#include "OnnxTensors.h"
 #include "Pipeline.h"
 
 #include "onnx.pb.h"
@@ -55,9 +56,7 @@ std::string withInitializer(std::string_view model, const std::string &input, co
   onnx::Model addition;
   onnx::Tensor *tensor = addition.mutable_graph()->add_initializer();
   tensor->set_name(input);
-  for (int64_t d : desc.shape().dim_vec()) tensor->add_dims(d);
-  tensor->set_data_type(elementType(desc.data_type()).onnx);
-  tensor->set_raw_data(bytes);
+  wire::toOnnx(desc, bytes, tensor);
   return std::string(model) + addition.SerializeAsString();
 }
 

@@ -568,6 +568,16 @@ class Models(Case):
         data = weighted(m.external("w", (2, 3), location="weights.bin", offset=8, length=24))
         self.assertTrue((self.runs(data, {"x": X})[0] == X + w).all())
 
+    def test_bools_of_other_bytes(self):
+        """What is not 0 is true, wherever the elements lie."""
+        self.file("flags.bin", bytes([0, 2, 255]))
+        head = m.field(1, 3) + m.field(2, 9) + m.field(8, "flags")
+        pair = m.field(13, m.field(1, "location") + m.field(2, "flags.bin")) + m.field(14, 1)
+        nodes = [m.node("Cast", ["flags"], ["factors"], to=1), m.node("Mul", ["x", "factors"], ["y"])]
+        for flags in (head + m.field(9, bytes([0, 2, 255])), head + m.field(5, bytes([0, 2, 3])), head + pair):
+            data = m.model(m.graph(nodes, [m.value("x", (2, 3))], [m.value("y")], [flags]))
+            self.assertTrue((self.runs(data, {"x": X})[0] == X * np.array([0, 1, 1], F32)).all())
+
     def test_all_ops_that_are_unknown_in_one_report(self):
         nodes = [m.node("Fancy", ["x"], ["a"]), m.node("Fancy", ["a"], ["b"], "second"), m.node("Other", ["x"], ["y"], domain="com.example")]
         data = m.model(m.graph(nodes, [m.value("x", (2, 3))], [m.value("y")]))

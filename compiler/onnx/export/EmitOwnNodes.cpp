@@ -3,6 +3,7 @@
 #include "OnnxOwnNodes.h"
 
 #include "MutableInputs.h"
+#include "OnnxTensors.h"
 #include "PrintableText.h"
 
 #include <algorithm>
@@ -42,8 +43,7 @@ private:
     if (const auto narrow = static_cast<float>(v); static_cast<double>(narrow) == v || std::isnan(v))
       return one(narrow);
     to_->set_type(onnx::Attribute::TENSOR);
-    to_->mutable_t()->set_data_type(elementType(kDouble).onnx);
-    to_->mutable_t()->set_raw_data(&v, sizeof v);
+    wire::toOnnx({Shape(), kDouble}, {reinterpret_cast<const char *>(&v), sizeof v}, to_->mutable_t());
     return true;
   }
   bool one(const std::string &v) {
@@ -72,10 +72,9 @@ private:
   bool one(const std::vector<Shape> &v) {
     to_->set_type(onnx::Attribute::TENSORS);
     for (const Shape &shape : v) {
-      onnx::Tensor *tensor = to_->add_tensors();
-      tensor->add_dims(shape.NumAxes());
-      tensor->set_data_type(elementType(kInt64).onnx);
-      tensor->set_raw_data(shape.dim_vec().data(), shape.dim_vec().size() * sizeof(int64_t));
+      const DimVector &dims = shape.dim_vec();
+      wire::toOnnx({Shape({shape.NumAxes()}), kInt64},
+                   {reinterpret_cast<const char *>(dims.data()), dims.size() * sizeof(int64_t)}, to_->add_tensors());
     }
     return true;
   }

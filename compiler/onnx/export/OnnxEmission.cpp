@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OnnxEmission.h"
 
+#include "OnnxTensors.h"
 #include "PrintableText.h"
 
 #include "opc/Convert.h"
@@ -61,9 +62,7 @@ Wire Nodes::constant(DataType type, const Shape &shape, std::string bytes) {
     tensor = graph_->add_initializer();
     tensor->set_name(wire.name);
   }
-  for (const int64_t d : dims) tensor->add_dims(d);
-  tensor->set_data_type(elementType(type).onnx);
-  tensor->set_raw_data(isPackedInFiles(type) ? packElements(type, bytes) : std::move(bytes));
+  wire::toOnnx({shape, type}, bytes, tensor);
   return wire;
 }
 

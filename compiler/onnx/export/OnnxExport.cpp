@@ -5,6 +5,7 @@
 #include "OnnxEmitters.h"
 #include "OnnxOpsExport.h"
 #include "OnnxOwnNodes.h"
+#include "OnnxTensors.h"
 #include "PrintableText.h"
 
 #include "opc/Scalar.h"
@@ -125,14 +126,11 @@ private:
   void write(const Wire &wire, const StoredTensor &value) {
     onnx::Tensor *tensor = nodes_.graph().add_initializer();
     tensor->set_name(wire.name);
-    for (const int64_t d : wire.shape) tensor->add_dims(d);
-    tensor->set_data_type(elementType(wire.type).onnx);
-    if (request_.dataFile && value.bytes.size() > kInlineBytes && !isPackedInFiles(wire.type))
-      outside_.emplace(tensor, &value);
-    else if (isPackedInFiles(wire.type))
-      tensor->set_raw_data(packElements(wire.type, {value.bytes.data(), value.bytes.size()}));
-    else
-      tensor->set_raw_data(value.bytes.data(), value.bytes.size());
+    const user_op::TensorDesc desc(wire.shape, wire.type);
+    if (!request_.dataFile || value.bytes.size() <= kInlineBytes || isPackedInFiles(wire.type))
+      return wire::toOnnx(desc, value.bytes, tensor);
+    wire::toOnnxType(desc, tensor);
+    outside_.emplace(tensor, &value);
   }
 
   void writeOutput(const GraphTensor &t, const std::string &name) {

@@ -27,8 +27,7 @@ void convertConstantOfShape(Conversion &c) {
   const Shape shape(dims);
   Term value = c.scalar(kFloat, 0);
   if (const Attribute *a = c.attr("value", Attribute::TENSOR)) {
-    ExternalFiles none("");
-    Result<StoredTensor> stored = tensorOf(a->t(), nullptr, &none);
+    Result<StoredTensor> stored = tensorOf(a->t());
     if (!stored) throw Refusal{stored.status().id(), stored.status().message(), stored.status().help()};
     value = GraphDraft::constant(std::move(*stored));
     if (value->shape().elem_cnt() != 1)

@@ -4,6 +4,7 @@
 #include "NearestNames.h"
 #include "OnnxAttributes.h"
 #include "OnnxNames.h"
+#include "OnnxTensors.h"
 #include "PrintableText.h"
 
 #include <algorithm>
@@ -382,8 +383,7 @@ void Conversion::checkAxes(const std::vector<int64_t> &axes, int64_t rank) const
 }
 
 DataType Conversion::elementTypeOf(int64_t number) const {
-  for (DataType known : dataTypes<types::All>())
-    if (elementType(known).onnx == number && number != 0) return known;
+  if (const DataType known = wire::fromOnnxType(number); known != kInvalidDataType) return known;
   unsupported("ONNX's element type " + std::to_string(number) + " is none of opc's");
 }
 

@@ -3,6 +3,7 @@
 #include "OnnxInputs.h"
 #include "NearestNames.h"
 #include "OnnxNames.h"
+#include "OnnxTensors.h"
 #include "OpInstance.h"
 
 #include <algorithm>
@@ -75,8 +76,7 @@ bool ModelInputs::bindSizes(NamedSizes *found) {
 
 /// `what`: "input 'x' is a tensor".
 std::optional<DataType> ModelInputs::typeOf(const std::string &what, const Type::TensorType &type) {
-  for (DataType known : dataTypes<types::All>())
-    if (elementType(known).onnx == type.elem_type() && type.elem_type() != 0) return known;
+  if (const DataType known = wire::fromOnnxType(type.elem_type()); known != kInvalidDataType) return known;
   if (type.elem_type() == 0)
     refuse("OPC0321", what + " without an element type",
            "save the model again with the types of its inputs: onnx.helper.make_tensor_value_info(name, type, shape)");

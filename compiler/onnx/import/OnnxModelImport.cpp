@@ -14,6 +14,7 @@
 #include "OnnxSizes.h"
 #include "OnnxTensorData.h"
 #include "OnnxTensorNames.h"
+#include "OnnxTensors.h"
 #include "OnnxUnknownOps.h"
 #include "PrintableText.h"
 
@@ -278,7 +279,7 @@ Term ModelImport::tensorTerm(const Tensor &tensor, const std::string &prefix, co
                              bool isInitializer, const SparseTensor *sparse) {
   Term &made = variables_[{&tensor, prefix}];
   if (made) return made;
-  Result<StoredTensor> value = sparse ? denseOf(*sparse, parsed_, &files_) : tensorOf(tensor, &parsed_, &files_);
+  Result<StoredTensor> value = sparse ? denseOf(*sparse, parsed_, &files_) : tensorOf(tensor, parsed_, &files_);
   if (!value) throw Refusal{value.status().id(), value.status().message(), value.status().help()};
   const bool isFloating = IsFloatingDataType(value->desc.data_type());
   const std::string whole = printableName(prefix + tensorNames_.of(&tensor, name));
@@ -504,9 +505,7 @@ std::optional<Refusal> ModelImport::contradiction(const std::string &name, const
   const DataType own = draft_.typeInModel(value);
   if (type.has_tensor_type() && (tensor.elem_type() == 0 || tensor.elem_type() == elementType(own).onnx))
     return std::nullopt;
-  DataType said = kInvalidDataType;
-  for (DataType known : dataTypes<types::All>())
-    if (elementType(known).onnx == tensor.elem_type()) said = known;
+  const DataType said = wire::fromOnnxType(tensor.elem_type());
   return Refusal{"OPC0322",
                  "'" + shown(name) + "' is " + value.desc.toString() + ", and the model says that it is " +
                      (!type.has_tensor_type()    ? "no tensor"

@@ -3,6 +3,7 @@
 #include "OnnxPluginNodes.h"
 
 #include "OnnxNames.h"
+#include "OnnxTensorData.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,13 +12,11 @@ namespace opc::onnx {
 namespace {
 
 /// The numbers of a tensor without a file beside it; nothing of another type.
-template <class T>
-std::optional<std::vector<T>> elementsOf(const Tensor &tensor, DataType type,
-                                         const google::protobuf::RepeatedField<T> &listed) {
-  if (tensor.data_type() != elementType(type).onnx || tensor.data_location() != 0) return std::nullopt;
-  if (!tensor.has_raw_data()) return std::vector<T>(listed.begin(), listed.end());
-  std::vector<T> values(tensor.raw_data().size() / sizeof(T));
-  if (!values.empty()) std::memcpy(values.data(), tensor.raw_data().data(), values.size() * sizeof(T));
+template <class T> std::optional<std::vector<T>> numbersOf(const Tensor &tensor) {
+  const Result<StoredTensor> read = tensorOf(tensor);
+  if (!read || read->desc.data_type() != GetDataType<T>::value) return std::nullopt;
+  std::vector<T> values(read->bytes.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), read->bytes.data(), read->bytes.size());
   return values;
 }
 
@@ -32,13 +31,13 @@ AttrValue wideAttribute(const Conversion &c, const Attribute &a, AttrType type) 
     return types;
   }
   if (a.type() == Attribute::TENSOR && type == kAtDouble) {
-    const auto values = elementsOf(a.t(), kDouble, a.t().double_data());
+    const auto values = numbersOf<double>(a.t());
     if (a.t().dims_size() == 0 && values && values->size() == 1) return values->front();
   }
   if (a.type() == Attribute::TENSORS && type == kAtListShape) {
     std::vector<Shape> shapes;
     for (const Tensor &t : a.tensors()) {
-      const auto dims = elementsOf(t, kInt64, t.int64_data());
+      const auto dims = numbersOf<int64_t>(t);
       if (!dims) return {};
       shapes.push_back(Shape(DimVector(dims->begin(), dims->end())));
     }

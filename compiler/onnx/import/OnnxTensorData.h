@@ -43,10 +43,11 @@ private:
 /// others.
 DataType narrowType(const Tensor &tensor);
 
-/// A tensor of `model`, or, where that is null, one whose elements are few. What the model's file has is not copied.
-/// Elements of 2 and 4 bits, of a model alone, become bytes.
+/// A tensor of `model`. What its file has is not copied. Whole numbers of 2 and 4 bits become bytes.
 /// Errors: OPC0322, OPC0422 (an element type that opc does not have), OPC0323.
-Result<StoredTensor> tensorOf(const Tensor &tensor, const ParsedModel *model, ExternalFiles *files);
+Result<StoredTensor> tensorOf(const Tensor &tensor, const ParsedModel &model, ExternalFiles *files);
+/// One of few elements, which are in the message. Errors as above.
+Result<StoredTensor> tensorOf(const Tensor &tensor);
 /// All elements of a sparse tensor of `model`. Errors: those of tensorOf; OPC0422 where that is far more than it holds.
 Result<StoredTensor> denseOf(const SparseTensor &sparse, const ParsedModel &model, ExternalFiles *files);
 
