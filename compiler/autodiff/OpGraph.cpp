@@ -4,10 +4,10 @@
 #include "AttrBridge.h"
 #include "ControlOp.h"
 #include "EmitStatus.h"
+#include "FoldOp.h"
 #include "Graph.h"
 #include "GraphBuilder.h"
 #include "Locations.h"
-#include "RunOp.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -37,14 +37,16 @@ std::optional<OpTensor> known(Value v, const Registry &registry, int *budget) {
   if (!op || !op.def() || op.getOuts().size() != 1 || --*budget < 0 || !isMemoryEffectFree(op)) return std::nullopt;
   auto instance = ir::toInstance(op, *op.def());
   if (!instance) return std::nullopt;
-  std::vector<OpTensor> inputs, outputs;
+  std::vector<OpTensor> inputs;
   for (Value x : op.getArgs()) {
     auto value = known(x, registry, budget);
     if (!value) return std::nullopt;
     inputs.push_back(std::move(*value));
   }
-  if (!runOp(registry, *instance, &inputs, &outputs)) return std::nullopt;
-  return std::move(outputs[0]);
+  std::vector<std::string_view> operands;
+  for (const OpTensor &t : inputs) operands.emplace_back(t.dptr(), t.bytes());
+  auto results = foldOp(registry, *instance, operands);
+  return results ? std::optional(std::move(results->front())) : std::nullopt;
 }
 
 Value valueOf(ir::InputOp input) { return input.getOut(); }

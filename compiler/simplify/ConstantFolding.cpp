@@ -1,13 +1,16 @@
-// The one constant folder.
+// Ops whose operands are constants become constants.
 // SPDX-License-Identifier: Apache-2.0
-#include "ConstantFolding.h"
 #include "AttrBridge.h"
+#include "FoldOp.h"
+#include "OpcDialect.h"
 #include "Passes.h"
-#include "RunOp.h"
+#include "Registry.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <optional>
+#include <string>
 #include <vector>
 
 using namespace mlir;
@@ -15,55 +18,37 @@ using namespace mlir;
 namespace opc {
 namespace {
 
-/// Runs the op's CPU kernel on constant operands; false when that is not possible.
-bool run(ir::UserOp op, const Registry &registry, int64_t maxBytes, SmallVectorImpl<DenseElementsAttr> *results) {
-  auto instance = ir::toInstance(op, *op.def());
-  if (!instance) return false;
-  int64_t bytes = 0;
-  for (const auto &d : instance->outputDescs()) {
-    auto size = tensorBytes(d);
-    if (!size || *size > maxBytes - bytes) return false;
-    bytes += *size;
-  }
-  std::vector<OpTensor> inputs, outputs;
-  for (auto [v, desc] : llvm::zip(op.getArgs(), instance->inputDescs())) {
-    auto constant = v.getDefiningOp<ir::ConstantOp>();
-    const std::string raw = ir::denseToBytes(cast<DenseElementsAttr>(constant.getValue()));
-    std::memcpy(inputs.emplace_back(desc).data(), raw.data(), raw.size());
-  }
-  RunOpOptions options;
-  options.constant.assign(inputs.size(), true);
-  options.maxWorkspaceBytes = static_cast<uint64_t>(maxBytes) * 16;
-  // A kernel that fails here fails again at run time, where the error can name the step.
-  if (!runOp(registry, *instance, &inputs, &outputs, options)) return false;
-  for (auto [value, result] : llvm::zip(outputs, op.getOuts()))
-    results->push_back(
-        ir::denseFromBytes(cast<RankedTensorType>(result.getType()), ArrayRef<char>(value.dptr(), value.bytes())));
-  return true;
-}
-
-} // namespace
-
-std::optional<SmallVector<DenseElementsAttr>> evaluate(ir::UserOp op, const Registry &registry,
-                                                       const FoldLimits &limits) {
-  for (Value v : op.getArgs())
-    if (!v.getDefiningOp<ir::ConstantOp>()) return std::nullopt;
+/// The results of an op whose operands are all constants, as far as they are known before the run.
+std::optional<SmallVector<DenseElementsAttr>> evaluate(ir::UserOp op, const Registry &registry, int64_t maxBytes) {
+  std::vector<std::string> operands;
   if (!op.def() || !isMemoryEffectFree(op)) return std::nullopt;
   for (Value v : op.getOuts()) {
     auto type = dyn_cast<RankedTensorType>(v.getType());
     if (!type || !type.hasStaticShape() || type.getNumElements() == 0) return std::nullopt;
   }
+  for (Value v : op.getArgs())
+    if (!v.getDefiningOp<ir::ConstantOp>()) return std::nullopt;
+  const auto instance = ir::toInstance(op, *op.def());
+  if (!instance) return std::nullopt;
+  for (Value v : op.getArgs())
+    operands.push_back(ir::denseToBytes(cast<DenseElementsAttr>(v.getDefiningOp<ir::ConstantOp>().getValue())));
+  const auto results = foldOp(registry, *instance, {operands.begin(), operands.end()}, maxBytes);
+  if (!results) return std::nullopt;
   SmallVector<DenseElementsAttr> values;
-  if (!run(op, registry, limits.maxBytes, &values)) return std::nullopt;
+  for (auto [value, out] : llvm::zip(*results, op.getOuts()))
+    values.push_back(
+        ir::denseFromBytes(cast<RankedTensorType>(out.getType()), ArrayRef<char>(value.dptr(), value.bytes())));
   return values;
 }
 
-size_t foldConstants(ModuleOp module, const Registry &registry, const FoldLimits &limits) {
+/// Replaces what can be evaluated by constants, in order, so that chains fold. `splatsOnly`: by what a graph file can
+/// hold, constants whose elements are all equal. Returns the number of ops replaced.
+size_t foldConstants(ModuleOp module, const Registry &registry, int64_t maxBytes, bool splatsOnly) {
   std::vector<Operation *> dead;
   module.walk([&](ir::UserOp op) {
-    const auto values = evaluate(op, registry, limits);
+    const auto values = evaluate(op, registry, maxBytes);
     if (!values) return;
-    if (limits.splatsOnly && !llvm::all_of(*values, [](DenseElementsAttr v) { return v.isSplat(); })) return;
+    if (splatsOnly && !llvm::all_of(*values, [](DenseElementsAttr v) { return v.isSplat(); })) return;
     OpBuilder b(op);
     for (auto [value, result] : llvm::zip(*values, op.getOuts())) {
       auto constant = ir::ConstantOp::create(b, op.getLoc(), result.getType(), value);
@@ -76,6 +61,8 @@ size_t foldConstants(ModuleOp module, const Registry &registry, const FoldLimits
   return dead.size();
 }
 
+} // namespace
+
 #define GEN_PASS_DEF_FOLDCONSTANTS
 #include "Passes.h.inc"
 
@@ -83,7 +70,7 @@ namespace {
 struct FoldConstantsPass : impl::FoldConstantsBase<FoldConstantsPass> {
   using Base::Base;
   void runOnGraph() override {
-    folded += static_cast<unsigned>(foldConstants(getOperation(), registryOf(&getContext()), {maxBytes, splatsOnly}));
+    folded += static_cast<unsigned>(foldConstants(getOperation(), registryOf(&getContext()), maxBytes, splatsOnly));
   }
 };
 } // namespace

@@ -36,14 +36,8 @@ int kindOf(const Attribute &a) {
   return Attribute::UNDEFINED;
 }
 
-StoredTensor storedOf(OpTensor tensor) {
-  auto owned = std::make_shared<OpTensor>(std::move(tensor));
-  return {owned->desc(), {static_cast<const char *>(owned->data()), owned->bytes()}, owned};
-}
-
 template <class T> std::vector<T> elements(const StoredTensor &value) {
-  OpTensor tensor(value.desc);
-  std::memcpy(tensor.data(), value.bytes.data(), value.bytes.size());
+  const OpTensor tensor = elementsOf(value);
   std::vector<T> list(static_cast<size_t>(tensor.elements()));
   for (size_t k = 0; k < list.size(); ++k) {
     if (tensor.type() == kInt64)

@@ -62,19 +62,8 @@ std::vector<ArgBinding> bindInputs(const OpDef &def, const std::vector<Term> &in
   return bindings;
 }
 
-constexpr int64_t kFoldedBytes = 1 << 20;
 // What is computed from small weights is known beside the op that computes it: sizes and scales are.
-constexpr size_t kKnownBytes = 1 << 10;
-
-std::shared_ptr<const OpTensor> copyOf(const StoredTensor &value) {
-  auto tensor = std::make_shared<OpTensor>(value.desc);
-  std::memcpy(tensor->data(), value.bytes.data(), value.bytes.size());
-  return tensor;
-}
-
-StoredTensor stored(std::shared_ptr<const OpTensor> tensor) {
-  return {tensor->desc(), {static_cast<const char *>(tensor->data()), tensor->bytes()}, tensor};
-}
+constexpr int64_t kKnownBytes = 1 << 10;
 
 Term operand(user_op::TensorDesc desc, int op, int output) {
   auto made = std::make_shared<Operand>();
@@ -87,6 +76,17 @@ Term operand(user_op::TensorDesc desc, int op, int output) {
 } // namespace
 
 std::string NodePlace::file() const { return std::filesystem::path(model).filename().string(); }
+
+OpTensor elementsOf(const StoredTensor &value) {
+  OpTensor tensor(value.desc);
+  if (tensor.bytes()) std::memcpy(tensor.data(), value.bytes.data(), tensor.bytes());
+  return tensor;
+}
+
+StoredTensor storedOf(OpTensor tensor) {
+  const auto kept = std::make_shared<const OpTensor>(std::move(tensor));
+  return {kept->desc(), {kept->dptr(), kept->bytes()}, kept};
+}
 
 void GraphDraft::enterNode(NodePlace place, std::string name) {
   places_.push_back(std::move(place));
@@ -162,37 +162,24 @@ Term GraphDraft::parameter(const user_op::TensorDesc &desc) {
 }
 
 bool GraphDraft::fold(const OpInstance &instance, const std::vector<Term> &inputs, std::vector<Term> *results) const {
-  int64_t from = 0, to = 0;
+  int64_t from = 0;
   bool isFixed = true;
+  std::vector<std::string_view> operands;
   std::set<const Operand *>
       counted; // what is read twice gives no room for twice its bytes: that would double again and again
   for (const Term &t : inputs) {
     if (!t->value) return false;
     if (counted.insert(t.get()).second) from += static_cast<int64_t>(t->value->bytes.size());
     isFixed &= t->isFixed;
+    operands.push_back(t->value->bytes);
   }
-  if (!instance.def().pure) return false;
-  for (const auto &d : instance.outputDescs()) {
-    auto bytes = tensorBytes(d);
-    if (!bytes || *bytes > std::max(kFoldedBytes, from) - to) return false;
-    to += *bytes;
-  }
-  if (!isFixed && static_cast<size_t>(from + to) > kKnownBytes) return false;
-  std::vector<OpTensor> operands, computed;
-  if (instance.def().isView) {
-    OpTensor &view = computed.emplace_back(instance.outputDescs()[0]);
-    std::memcpy(view.data(), inputs[0]->value->bytes.data(), view.bytes());
-  } else {
-    for (const Term &t : inputs) operands.push_back(*copyOf(*t->value));
-    RunOpOptions options;
-    options.constant.assign(operands.size(), true);
-    // A kernel that fails here fails again in the run, where the error names the op.
-    if (!runOp(registry_, instance, &operands, &computed, options)) return false;
-  }
-  for (OpTensor &t : computed) {
+  auto computed =
+      foldOp(registry_, instance, operands, isFixed ? std::max(kMostFoldedBytes, from) : kKnownBytes - from);
+  if (!computed) return false;
+  for (OpTensor &t : *computed) {
     auto known = std::make_shared<Operand>();
     known->desc = t.desc();
-    known->value = stored(std::make_shared<OpTensor>(std::move(t)));
+    known->value = storedOf(std::move(t));
     known->isFixed = isFixed;
     results->push_back(known);
   }

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "FoldOp.h"
 #include "GraphFile.h"
-#include "RunOp.h"
 
 #include <functional>
 #include <map>
@@ -17,6 +17,10 @@
 #include <vector>
 
 namespace opc::onnx {
+
+/// A value where kernels can read it, and back.
+OpTensor elementsOf(const StoredTensor &value);
+StoredTensor storedOf(OpTensor tensor);
 
 struct Operand;
 /// A value of the model; null where an optional one is left out.

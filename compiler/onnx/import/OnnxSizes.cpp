@@ -19,17 +19,6 @@ bool isSame(const StoredTensor &a, const StoredTensor &b) {
   return a.bytes.data() == b.bytes.data() || a.bytes == b.bytes;
 }
 
-OpTensor tensorOf(const StoredTensor &value) {
-  OpTensor tensor(value.desc);
-  std::memcpy(tensor.data(), value.bytes.data(), value.bytes.size());
-  return tensor;
-}
-
-StoredTensor storedOf(OpTensor tensor) {
-  const auto kept = std::make_shared<OpTensor>(std::move(tensor));
-  return {kept->desc(), {static_cast<const char *>(kept->data()), kept->bytes()}, kept};
-}
-
 std::string numberText(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6g", value);
@@ -135,10 +124,10 @@ private:
 
   /// A constant some of whose elements are sizes that tensors have: those are counted in the run.
   Term sized(const StoredTensor &a, const StoredTensor &b) {
-    const OpTensor atA = tensorOf(a), atB = tensorOf(b);
+    const OpTensor atA = elementsOf(a), atB = elementsOf(b);
     const DataType type = atA.type();
     if (type == kBool || atA.elements() > 1024) differInNumbers("has other values");
-    OpTensor rest = tensorOf(a);
+    OpTensor rest = elementsOf(a);
     std::map<Dim, OpTensor> places; // of each size a 1 where it stands
     for (int64_t k = 0; k < atA.elements(); ++k) {
       const double before = element(atA, k), after = element(atB, k);

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ConstantTensors.h"
 
+#include "FoldOp.h"
 #include "OnnxOutput.h"
 #include "QuantizableOps.h"
-#include "RunOp.h"
 
 #include <algorithm>
 #include <cstring>
@@ -15,6 +15,8 @@
 namespace opc::cli {
 
 namespace {
+
+constexpr int64_t kMostBytes = int64_t{1} << 32; // weights are large
 
 StoredTensor stored(OpTensor tensor) {
   const auto owner = std::make_shared<const OpTensor>(std::move(tensor));
@@ -73,16 +75,14 @@ bool ConstantTensors::compute(const GraphOp &op, std::map<std::string, StoredTen
   std::vector<size_t> order;
   const Result<OpInstance> instance = instanceOf(registry_, single, &order);
   if (!instance) return false;
-  std::vector<OpTensor> inputs, outputs;
-  for (const size_t from : order) {
-    inputs.emplace_back(given[from]->desc);
-    std::memcpy(inputs.back().data(), given[from]->bytes.data(), given[from]->bytes.size());
-  }
-  if (!runOp(registry_, *instance, &inputs, &outputs)) return false;
+  std::vector<std::string_view> operands;
+  for (const size_t from : order) operands.push_back(given[from]->bytes);
+  auto results = foldOp(registry_, *instance, operands, kMostBytes);
+  if (!results) return false;
   for (const GraphTensor &t : op.outputs) {
     const int at = instance->findOutput(t.slot.argument, t.slot.index);
     if (at < 0) return false;
-    made->insert_or_assign(t.tensor, stored(std::move(outputs[static_cast<size_t>(at)])));
+    made->insert_or_assign(t.tensor, stored(std::move((*results)[static_cast<size_t>(at)])));
   }
   return true;
 }
