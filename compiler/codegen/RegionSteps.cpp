@@ -23,20 +23,13 @@ struct ElementKind {
   bool isFloat = false;      // computes in f32 or f64
 };
 std::optional<ElementKind> kindOf(DataType type) {
-  switch (type) {
-  case kFloat: return ElementKind{32, "f32", "f32", true};
-  case kDouble: return ElementKind{64, "f64", "f64", true};
-  case kFloat16:
-  case kBFloat16: return ElementKind{16, "f32", "f32", true};
-  case kInt8: return ElementKind{8, "i8", "i8", false};
-  case kUInt8: return ElementKind{8, "u8", "u8", false};
-  case kBool: return ElementKind{8, "u8", "bool", false};
-  case kInt16: return ElementKind{16, "i16", "i16", false};
-  case kUInt16: return ElementKind{16, "u16", "u16", false};
-  case kInt32: return ElementKind{32, "i32", "i32", false};
-  case kUInt32: return ElementKind{32, "u32", "u32", false};
-  case kInt64: return ElementKind{64, "i64", "i64", false};
-  case kUInt64: return ElementKind{64, "u64", "u64", false};
+  const ElementType &element = elementType(type);
+  const auto bits = static_cast<unsigned>(element.bits);
+  const char *computed = bits == 64 ? "f64" : "f32"; // of floats
+  switch (element.kind) {
+  case ElementClass::kFloating: return ElementKind{bits, computed, computed, true};
+  case ElementClass::kInteger: return ElementKind{bits, element.name, element.name, false};
+  case ElementClass::kBool: return ElementKind{bits, "u8", element.name, false};
   default: return std::nullopt;
   }
 }

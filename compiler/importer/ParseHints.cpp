@@ -5,6 +5,7 @@
 #include "NearestNames.h"
 #include "TextParts.h"
 #include "graph.pb.h"
+#include "opc/DataType.h"
 
 #include <google/protobuf/descriptor.h>
 
@@ -95,66 +96,27 @@ std::vector<std::string> valuesOf(const std::string &field) {
   return {values.begin(), values.end()};
 }
 
-/// What others call the element types.
-const auto kTypeNames = std::to_array<std::pair<std::string_view, const char *>>({
-    {"float", "kFloat"},
-    {"float32", "kFloat"},
-    {"f32", "kFloat"},
-    {"fp32", "kFloat"},
-    {"single", "kFloat"},
-    {"double", "kDouble"},
-    {"float64", "kDouble"},
-    {"f64", "kDouble"},
-    {"fp64", "kDouble"},
-    {"half", "kFloat16"},
-    {"float16", "kFloat16"},
-    {"f16", "kFloat16"},
-    {"fp16", "kFloat16"},
-    {"bfloat16", "kBFloat16"},
-    {"bf16", "kBFloat16"},
-    {"int8", "kInt8"},
-    {"i8", "kInt8"},
-    {"int16", "kInt16"},
-    {"i16", "kInt16"},
-    {"short", "kInt16"},
-    {"int", "kInt32"},
-    {"int32", "kInt32"},
-    {"i32", "kInt32"},
-    {"long", "kInt64"},
-    {"int64", "kInt64"},
-    {"i64", "kInt64"},
-    {"uint8", "kUInt8"},
-    {"u8", "kUInt8"},
-    {"byte", "kUInt8"},
-    {"uint16", "kUInt16"},
-    {"u16", "kUInt16"},
-    {"uint32", "kUInt32"},
-    {"u32", "kUInt32"},
-    {"uint64", "kUInt64"},
-    {"u64", "kUInt64"},
-    {"bool", "kBool"},
-    {"boolean", "kBool"},
-    {"f8e4m3fn", "kFloat8E4M3FN"},
-    {"float8_e4m3fn", "kFloat8E4M3FN"},
-    {"f8e5m2", "kFloat8E5M2"},
-    {"float8_e5m2", "kFloat8E5M2"},
-    {"f8e4m3fnuz", "kFloat8E4M3FNUZ"},
-    {"float8_e4m3fnuz", "kFloat8E4M3FNUZ"},
-    {"f8e5m2fnuz", "kFloat8E5M2FNUZ"},
-    {"float8_e5m2fnuz", "kFloat8E5M2FNUZ"},
-    {"f8e8m0", "kFloat8E8M0"},
-    {"float8_e8m0fnu", "kFloat8E8M0"},
-    {"f4e2m1", "kFloat4E2M1"},
-    {"float4_e2m1fn", "kFloat4E2M1"},
-    {"i4", "kInt4"},
-    {"int4", "kInt4"},
-    {"u4", "kUInt4"},
-    {"uint4", "kUInt4"},
-    {"i2", "kInt2"},
-    {"int2", "kInt2"},
-    {"u2", "kUInt2"},
-    {"uint2", "kUInt2"},
+/// What others call the element types, beside numpy.
+const auto kTypeNames = std::to_array<std::pair<std::string_view, DataType>>({
+    {"float", kFloat},
+    {"fp32", kFloat},
+    {"single", kFloat},
+    {"double", kDouble},
+    {"fp64", kDouble},
+    {"half", kFloat16},
+    {"fp16", kFloat16},
+    {"short", kInt16},
+    {"int", kInt32},
+    {"long", kInt64},
+    {"byte", kUInt8},
+    {"boolean", kBool},
 });
+
+DataType typeCalled(const std::string &name) {
+  for (const auto &[other, type] : kTypeNames)
+    if (name == other) return type;
+  return parseDataType(name);
+}
 
 /// "torch.float32", "DT_FLOAT", "KFLOAT": without what stands before the name, in small letters.
 std::string plainTypeName(std::string word) {
@@ -168,10 +130,8 @@ std::string plainTypeName(std::string word) {
 /// What may have been meant by a value of an enumeration.
 std::string valueHelp(const std::string &word, const std::vector<std::string> &values) {
   if (std::find(values.begin(), values.end(), word) != values.end()) return "write " + word + " without quotes";
-  const std::string plain = plainTypeName(word);
-  for (const auto &[name, value] : kTypeNames)
-    if (plain == name && std::find(values.begin(), values.end(), value) != values.end())
-      return concat("did you mean ", value, "?");
+  const char *meant = DataType_Name(typeCalled(plainTypeName(word)));
+  if (std::find(values.begin(), values.end(), meant) != values.end()) return concat("did you mean ", meant, "?");
   return didYouMean(word, values, values.empty() ? "" : "it takes " + joined(values, ", "));
 }
 

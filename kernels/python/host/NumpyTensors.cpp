@@ -52,21 +52,8 @@ Status openNumpy() {
 }
 
 int numpyNumber(DataType type) {
-  switch (type) {
-  case kBool: return NPY_BOOL;
-  case kInt8: return NPY_INT8;
-  case kUInt8: return NPY_UINT8;
-  case kInt16: return NPY_INT16;
-  case kUInt16: return NPY_UINT16;
-  case kInt32: return NPY_INT32;
-  case kUInt32: return NPY_UINT32;
-  case kInt64: return NPY_INT64;
-  case kUInt64: return NPY_UINT64;
-  case kFloat16: return NPY_HALF;
-  case kFloat: return NPY_FLOAT;
-  case kDouble: return NPY_DOUBLE;
-  default: return -1;
-  }
+  const char *code = elementType(type).npyCode; // "f4"; bytes without a meaning are of no type
+  return *code == 0 || *code == NPY_VOIDLTR ? -1 : PyArray_TypestrConvert(code[1] - '0', *code);
 }
 
 PyRef numpyDtype(DataType type) {

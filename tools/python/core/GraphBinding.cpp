@@ -13,6 +13,7 @@
 #include "OpSuggestions.h"
 #include "PluginOverrides.h"
 #include "PythonErrors.h"
+#include "opc/PackedElements.h"
 
 #include <pybind11/stl.h>
 
@@ -150,10 +151,11 @@ void bindRegistry(py::module_ &module) {
   });
   module.def("dtypes", [] {
     py::list all;
-#define OPC_ELEMENT(enumerator, ...)                                                                                   \
-  all.append(py::make_tuple(elementType(enumerator).name, elementType(enumerator).numpyName, numpyType(enumerator)));
-    OPC_ELEMENT_TYPES(OPC_ELEMENT)
-#undef OPC_ELEMENT
+    for (const DataType known : dataTypes<types::All>()) {
+      const ElementType &t = elementType(known);
+      const py::object highest = holdsFractions(known) ? py::object(py::float_(t.highest)) : py::none();
+      all.append(py::make_tuple(t.name, t.graphName, t.numpyName, numpyType(known), highest, t.mantissa));
+    }
     return all;
   });
 }

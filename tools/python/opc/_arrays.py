@@ -6,6 +6,8 @@ from typing import Any, Iterator
 
 import numpy as np
 
+from . import _core
+
 
 def as_array(value: Any, what: str, expected: str) -> np.ndarray:
     """A numpy array of the value's memory, without a copy where the value offers its memory.
@@ -37,11 +39,8 @@ def _elements(value: Any) -> Iterator[Any]:
         yield value
 
 
-#: The largest finite number of a type; what is halfway to the next power of two, or beyond, rounds to infinity.
-_LARGEST = {"f16": 65504.0, "bf16": 3.3895313892515355e38, "f32": 3.4028234663852886e38, "f64": 1.7976931348623157e308,
-            "f8e4m3fn": 448.0, "f8e5m2": 57344.0, "f8e4m3fnuz": 240.0, "f8e5m2fnuz": 57344.0, "f8e8m0": 2.0**127, "f4e2m1": 6.0}  # fmt: skip
-_BITS_OF_FRACTION = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52, "f8e4m3fn": 3, "f8e5m2": 2, "f8e4m3fnuz": 3, "f8e5m2fnuz": 2, "f8e8m0": 0,
-                     "f4e2m1": 1}  # fmt: skip
+#: The largest finite number of a type of floats and its bits of fraction; what is halfway to the next power of two, or beyond, rounds to infinity.
+_LARGEST = {name: (largest, bits) for name, _, _, _, largest, bits in _core.dtypes() if largest is not None}
 
 
 def fits_float(value: Any, dtype: str) -> bool:
@@ -50,10 +49,10 @@ def fits_float(value: Any, dtype: str) -> bool:
         number = abs(float(value))
     except OverflowError:  # an int beyond f64
         return False
-    largest = _LARGEST.get(str(dtype))
+    largest, bits = _LARGEST.get(str(dtype), (None, 0))
     if largest is None or number != number or number == float("inf"):
         return True
-    half = 2.0 ** (math.frexp(largest)[1] - 2 - _BITS_OF_FRACTION[str(dtype)])
+    half = 2.0 ** (math.frexp(largest)[1] - 2 - bits)
     return number - largest < half
 
 

@@ -33,7 +33,7 @@ _KNOWN: Dict[Any, DType] = {}
 
 
 def _fill() -> None:
-    for name, numpy_name, bits_type in _core.dtypes():
+    for name, _, numpy_name, bits_type, *_ in _core.dtypes():
         known = DType(name)
         _BITS_TYPE[name] = bits_type
         for spelling in (name, numpy_name):

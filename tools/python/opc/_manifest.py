@@ -6,28 +6,22 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Sequence, Tupl
 
 import numpy as np
 
+from . import _core
 from ._schema import MISSING, Argument
 
 VERSION = 1
-_TYPES = {
-    "bool": "kBool", "int8": "kInt8", "uint8": "kUInt8", "int16": "kInt16", "uint16": "kUInt16", "int32": "kInt32",
-    "uint32": "kUInt32", "int64": "kInt64", "uint64": "kUInt64", "float16": "kFloat16", "float32": "kFloat",
-    "float64": "kDouble",
-}  # fmt: skip
-_OTHER_TYPES = {  # which numpy has not
-    "bf16": "kBFloat16", "f8e4m3fn": "kFloat8E4M3FN", "f8e5m2": "kFloat8E5M2", "f8e4m3fnuz": "kFloat8E4M3FNUZ", "f8e5m2fnuz": "kFloat8E5M2FNUZ",
-    "f8e8m0": "kFloat8E8M0", "f4e2m1": "kFloat4E2M1", "i4": "kInt4", "u4": "kUInt4", "i2": "kInt2", "u2": "kUInt2",
-}  # fmt: skip
+#: The names in graph files by numpy's, by opc's where numpy has no such type.
+_TYPES = {numpy_name if bits.name == numpy_name else name: graph for name, graph, numpy_name, bits, *_ in _core.dtypes()}
 
 
 def type_name(dtype: Any) -> str:
     """The element type as graph files write it."""
-    if isinstance(dtype, str) and dtype in _OTHER_TYPES:
-        return _OTHER_TYPES[dtype]
+    if isinstance(dtype, str) and dtype in _TYPES:
+        return _TYPES[dtype]
     numpy_type = getattr(dtype, "numpy", None)  # opc.DType
     name = np.dtype(dtype if numpy_type is None else numpy_type).name
     if name not in _TYPES:
-        raise TypeError(f"{name} is no element type of graphs: there are {', '.join([*_TYPES, *_OTHER_TYPES])}")
+        raise TypeError(f"{name} is no element type of graphs: there are {', '.join(_TYPES)}")
     return _TYPES[name]
 
 
