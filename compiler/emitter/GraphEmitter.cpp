@@ -96,22 +96,18 @@ private:
   }
 
   void input(ir::InputOp op, graph::InputOpConf *conf) {
-    conf->set_out(blobName(op.getOut(), op.getName()));
     user_op::TensorDesc desc;
-    if (!ir::describe(op.getOut().getType(), &desc)) return;
-    wire::toProto(desc.shape(), conf->mutable_blob_conf()->mutable_shape());
-    conf->mutable_blob_conf()->set_data_type(static_cast<graph::DataTypeProto>(desc.data_type()));
+    if (ir::describe(op.getOut().getType(), &desc)) wire::toProto(desc, conf);
+    conf->set_out(blobName(op.getOut(), op.getName()));
   }
 
   void variable(ir::VariableOp op, graph::VariableOpConf *conf) {
     if (auto initializer = op.getInitializerAttr()) toProto(initializer, conf->mutable_initializer());
     if (op.getSeed()) conf->set_random_seed(static_cast<int64_t>(*op.getSeed()));
     if (!op.getTrainable()) conf->set_trainable(false);
-    conf->set_out(blobName(op.getOut(), op.getName()));
     user_op::TensorDesc desc;
-    if (!ir::describe(op.getOut().getType(), &desc)) return;
-    wire::toProto(desc.shape(), conf->mutable_shape());
-    conf->set_data_type(static_cast<graph::DataTypeProto>(desc.data_type()));
+    if (ir::describe(op.getOut().getType(), &desc)) wire::toProto(desc, conf);
+    conf->set_out(blobName(op.getOut(), op.getName()));
   }
 
   /// The op that first read the value, in the order of the import.
@@ -132,17 +128,9 @@ private:
       }
       return false;
     }
-    auto *user = conf->mutable_user_conf();
-    user->set_op_type_name("constant");
-    const std::string tensor = ir::tensorName(op.getOut());
-    auto *out = user->add_output();
-    out->set_key("out");
-    out->mutable_value()->add_s(tensor);
-    for (const auto &[name, attr] : constantAttributes(op)) {
-      auto *a = user->add_attr();
-      a->set_key(name);
-      wire::toProto(attr, a->mutable_value());
-    }
+    const user_op::ArgBinding out{"out", {ir::tensorName(op.getOut())}};
+    wire::toProto(user_op::OpConf{conf->name(), "constant", {}, {out}, constantAttributes(op)},
+                  conf->mutable_user_conf());
     return true;
   }
 

@@ -133,4 +133,28 @@ void toProto(const user_op::OpConf &conf, graph::UserOpConf *proto) {
   }
 }
 
+graph::OperatorConf *addOp(graph::DLNetConf *net, const std::string &name, const std::string &place) {
+  graph::OperatorConf *op = net->add_op();
+  op->set_name(name);
+  if (!place.empty()) op->set_loc(place);
+  return op;
+}
+
+void toProto(const user_op::TensorDesc &desc, graph::InputOpConf *proto) {
+  proto->set_out("out");
+  toProto(desc.shape(), proto->mutable_blob_conf()->mutable_shape());
+  proto->mutable_blob_conf()->set_data_type(static_cast<graph::DataTypeProto>(desc.data_type()));
+}
+
+void toProto(const user_op::TensorDesc &desc, graph::VariableOpConf *proto) {
+  proto->set_out("out");
+  toProto(desc.shape(), proto->mutable_shape());
+  proto->set_data_type(static_cast<graph::DataTypeProto>(desc.data_type()));
+}
+
+void makeOutput(const std::string &tensor, graph::OperatorConf *op) {
+  op->mutable_output_conf()->set_in(tensor);
+  op->mutable_output_conf()->set_out("out");
+}
+
 } // namespace opc::wire

@@ -5,6 +5,7 @@
 #include "graph.pb.h"
 #include "opc/Attr.h"
 #include "opc/OpConf.h"
+#include "opc/Tensor.h"
 
 namespace opc::wire {
 
@@ -22,5 +23,12 @@ void toProto(const Shape &shape, graph::ShapeProto *proto);
 user_op::OpConf fromProto(const std::string &name, const graph::UserOpConf &proto);
 /// The inverse: all but the name, which is the OperatorConf's.
 void toProto(const user_op::OpConf &conf, graph::UserOpConf *proto);
+
+/// A new op of a graph file. `place`: where it was made, "train.py:41"; may be empty.
+graph::OperatorConf *addOp(graph::DLNetConf *net, const std::string &name, const std::string &place = "");
+/// What it is, when it is an input or a variable of this type, whose tensor is NAME/out, or an output.
+void toProto(const user_op::TensorDesc &desc, graph::InputOpConf *proto);
+void toProto(const user_op::TensorDesc &desc, graph::VariableOpConf *proto);
+void makeOutput(const std::string &tensor, graph::OperatorConf *op);
 
 } // namespace opc::wire

@@ -39,51 +39,32 @@ Result<std::string> taskGraphText(const ObservedTask &task, const OpInstance &op
     auto [it, fresh] = nameOf.emplace(in.name, "");
     if (fresh) {
       it->second = plainName(in.name, &taken);
-      graph::OperatorConf *conf = net.add_op();
-      conf->set_name(it->second);
-      const auto type = static_cast<graph::DataTypeProto>(in.desc.data_type());
-      if (in.isMutable) {
-        conf->mutable_variable_conf()->set_out("out");
-        wire::toProto(in.desc.shape(), conf->mutable_variable_conf()->mutable_shape());
-        conf->mutable_variable_conf()->set_data_type(type);
-      } else {
-        conf->mutable_input_conf()->set_out("out");
-        wire::toProto(in.desc.shape(), conf->mutable_input_conf()->mutable_blob_conf()->mutable_shape());
-        conf->mutable_input_conf()->mutable_blob_conf()->set_data_type(type);
-      }
+      graph::OperatorConf *conf = wire::addOp(&net, it->second);
+      if (in.isMutable)
+        wire::toProto(in.desc, conf->mutable_variable_conf());
+      else
+        wire::toProto(in.desc, conf->mutable_input_conf());
     }
     inputNames->push_back(it->second);
   }
-  graph::OperatorConf *conf = net.add_op();
-  conf->set_name(opName);
-  graph::UserOpConf *user = conf->mutable_user_conf();
-  user->set_op_type_name(task.type);
-  auto bind = [](auto *entries, const std::string &argument, const std::string &tensor) {
-    if (entries->empty() || entries->rbegin()->key() != argument) entries->Add()->set_key(argument);
-    entries->rbegin()->mutable_value()->add_s(tensor);
+  user_op::OpConf conf{opName, task.type, {}, {}, op.conf().attrs};
+  auto bind = [](std::vector<user_op::ArgBinding> *list, const std::string &argument, const std::string &tensor) {
+    if (list->empty() || list->back().name != argument) list->push_back({argument, {}});
+    list->back().tensors.push_back(tensor);
   };
   for (size_t i = 0; i < task.inputs.size(); ++i)
-    bind(user->mutable_input(), task.inputs[i].argument, (*inputNames)[i] + "/out");
+    bind(&conf.inputs, task.inputs[i].argument, (*inputNames)[i] + "/out");
   std::vector<std::pair<std::string, std::string>> outputs; // name, tensor
   for (const ObservedTensor &out : task.outputs) {
     const std::string blob = out.argument + "_" + std::to_string(out.index);
-    bind(user->mutable_output(), out.argument, opName + "/" + blob);
+    bind(&conf.outputs, out.argument, opName + "/" + blob);
     outputs.push_back({plainName(blob, &taken), opName + "/" + blob});
   }
   if (task.outputs.empty()) // an update: a graph needs an output, and the variable is there to look at
     for (size_t i = 0; i < task.inputs.size() && outputs.empty(); ++i)
       if (task.inputs[i].isMutable) outputs.push_back({plainName("before", &taken), (*inputNames)[i] + "/out"});
-  for (const auto &attr : op.conf().attrs) {
-    auto *entry = user->add_attr();
-    entry->set_key(attr.first);
-    wire::toProto(attr.second, entry->mutable_value());
-  }
-  for (const auto &[name, tensor] : outputs) {
-    graph::OperatorConf *output = net.add_op();
-    output->set_name(name);
-    output->mutable_output_conf()->set_in(tensor);
-    output->mutable_output_conf()->set_out("out");
-  }
+  wire::toProto(conf, wire::addOp(&net, opName)->mutable_user_conf());
+  for (const auto &[name, tensor] : outputs) wire::makeOutput(tensor, wire::addOp(&net, name));
   std::string text;
   google::protobuf::TextFormat::Printer printer;
   printer.SetUseShortRepeatedPrimitives(true);

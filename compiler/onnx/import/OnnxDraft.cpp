@@ -296,13 +296,25 @@ void GraphDraft::name(const Term &term, const std::string &name) {
   if (tensor.empty()) tensor = name;
 }
 
+std::vector<bool> GraphDraft::needed(const std::vector<std::pair<std::string, Term>> &outputs) const {
+  std::vector<bool> is(ops_.size(), false);
+  for (size_t i = 0; i < is.size(); ++i) is[i] = ops_[i].kind == OpKind::kInput;
+  for (const auto &[name, term] : outputs)
+    if (term->op >= 0) is[static_cast<size_t>(term->op)] = true;
+  for (size_t i = is.size(); i-- > 0;) // ops stand behind what they read
+    if (is[i])
+      for (const Term &t : ops_[i].inputs)
+        if (t->op >= 0) is[static_cast<size_t>(t->op)] = true;
+  return is;
+}
+
 /// The draft as the messages of a graph file.
 class GraphDraft::Writer {
 public:
   Writer(const GraphDraft &draft, GraphFile *file) : draft_(draft), file_(file) {}
 
   void run(const std::vector<std::pair<std::string, Term>> &outputs) {
-    mark(outputs);
+    isNeeded_ = draft_.needed(outputs);
     for (const auto &[name, term] : outputs) reserved_.insert(name);
     for (size_t i = 0; i < draft_.ops_.size(); ++i) {
       if (!isNeeded_[i]) continue;
@@ -333,24 +345,11 @@ public:
       const std::string in = tensorOf(term);
       // A graph input that is an output, too: opc's names are unique.
       const std::string own = ports.insert(name).second ? name : unique(name);
-      auto *conf = next(own, {});
-      conf->mutable_output_conf()->set_in(in);
-      conf->mutable_output_conf()->set_out("out");
+      wire::makeOutput(in, next(own, {}));
     }
   }
 
 private:
-  void mark(const std::vector<std::pair<std::string, Term>> &outputs) {
-    isNeeded_.assign(draft_.ops_.size(), false);
-    for (size_t i = 0; i < draft_.ops_.size(); ++i) isNeeded_[i] = draft_.ops_[i].kind == OpKind::kInput;
-    for (const auto &[name, term] : outputs)
-      if (term->op >= 0) isNeeded_[static_cast<size_t>(term->op)] = true;
-    for (size_t i = draft_.ops_.size(); i-- > 0;) // ops stand behind what they read
-      if (isNeeded_[i])
-        for (const Term &t : draft_.ops_[i].inputs)
-          if (t->op >= 0) isNeeded_[static_cast<size_t>(t->op)] = true;
-  }
-
   std::string nameOf(const DraftOp &op) const {
     return GraphDraft::nameOf(op, op.trainedOne >= 0 && isNeeded_[static_cast<size_t>(op.trainedOne)]);
   }
@@ -362,46 +361,29 @@ private:
   }
 
   graph::OperatorConf *next(const std::string &name, const NodePlace &place) {
-    auto *conf = file_->job->mutable_net()->add_op();
-    conf->set_name(name);
+    file_->opRanges.push_back({place.node.empty() ? file_->name : place.text(), 0, 0, 0, 0});
+    auto *conf = wire::addOp(file_->job->mutable_net(), name, place.node.empty() ? "" : place.text());
     if (!place.node.empty()) {
-      conf->set_loc(place.text());
       conf->mutable_place()->set_file(place.file());
       conf->mutable_place()->set_node(place.node);
     }
-    file_->opRanges.push_back({place.node.empty() ? file_->name : place.text(), 0, 0, 0, 0});
     return conf;
-  }
-
-  template <class Shape> static void setShape(const user_op::TensorDesc &desc, Shape *shape) {
-    for (int64_t d : desc.shape().dim_vec()) shape->add_dim(d);
   }
 
   void source(const DraftOp &op, const std::string &name) {
     auto *conf = next(name, draft_.places_[op.place]);
-    const auto type = static_cast<graph::DataTypeProto>(op.outputs[0].data_type());
-    if (op.kind == OpKind::kInput) {
-      conf->mutable_input_conf()->set_out("out");
-      auto *blob = conf->mutable_input_conf()->mutable_blob_conf();
-      setShape(op.outputs[0], blob->mutable_shape());
-      blob->set_data_type(type);
-      return;
-    }
-    variable(conf, op.outputs[0], op.trainable);
-    keep(name, *op.value, conf);
+    if (op.kind == OpKind::kInput)
+      wire::toProto(op.outputs[0], conf->mutable_input_conf());
+    else
+      variable(conf, *op.value, op.trainable);
   }
 
-  static void variable(graph::OperatorConf *conf, const user_op::TensorDesc &desc, bool trainable) {
+  void variable(graph::OperatorConf *conf, const StoredTensor &value, bool trainable) {
     auto *own = conf->mutable_variable_conf();
-    own->set_out("out");
-    setShape(desc, own->mutable_shape());
-    own->set_data_type(static_cast<graph::DataTypeProto>(desc.data_type()));
+    wire::toProto(value.desc, own);
     own->set_trainable(trainable);
-  }
-
-  void keep(const std::string &name, const StoredTensor &value, graph::OperatorConf *conf) {
-    if (value.bytes.empty()) conf->mutable_variable_conf()->mutable_initializer()->mutable_empty_conf();
-    file_->values[name] = value;
+    if (value.bytes.empty()) own->mutable_initializer()->mutable_empty_conf();
+    file_->values[conf->name()] = value;
   }
 
   /// The name of a value's tensor. A constant becomes an op when somebody first reads it.
@@ -411,9 +393,7 @@ private:
     if (!tensor.empty()) return tensor;
     std::string name = unique("constant");
     while (modelNames_.count(name + "/out")) name = unique("constant");
-    auto *conf = next(name, {});
-    variable(conf, term->desc, false);
-    keep(name, *term->value, conf);
+    variable(next(name, {}), *term->value, false);
     if (!term->value->bytes.empty()) file_->constants.insert(name);
     return tensor = name + "/out";
   }

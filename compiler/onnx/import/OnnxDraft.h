@@ -240,6 +240,8 @@ private:
   static std::string nameOf(const DraftOp &op, bool isTrainedToo);
   class Writer;
   friend class SizeMerge; // OnnxSizes.cpp
+  /// By op: whether the outputs need it. All inputs are.
+  std::vector<bool> needed(const std::vector<std::pair<std::string, Term>> &outputs) const;
   std::vector<size_t> neededFrom(size_t first, const std::vector<Term> &results) const;
   bool isOutside(size_t first, const Term &term) const;
   void dependencies(const Term &term, const std::function<void(const DraftOp &)> &visit) const;

@@ -64,14 +64,7 @@ private:
   };
 
   static std::vector<size_t> needed(const GraphDraft &draft, const NamedTerms &outputs) {
-    std::vector<bool> is(draft.ops_.size(), false);
-    for (size_t i = 0; i < is.size(); ++i) is[i] = draft.ops_[i].kind == Kind::kInput;
-    for (const auto &[name, term] : outputs)
-      if (term->op >= 0) is[static_cast<size_t>(term->op)] = true;
-    for (size_t i = is.size(); i-- > 0;) // ops stand behind what they read
-      if (is[i])
-        for (const Term &t : draft.ops_[i].inputs)
-          if (t->op >= 0) is[static_cast<size_t>(t->op)] = true;
+    const std::vector<bool> is = draft.needed(outputs);
     std::vector<size_t> list;
     for (size_t i = 0; i < is.size(); ++i)
       if (is[i]) list.push_back(i);

@@ -62,10 +62,7 @@ Result<graph::OperatorConf *> GraphMessage::begin(const std::string &name, const
                   concat("graph '", name_, "' has an op called '", name, "' already"))
         .withHelp("give another name, or work within opc.name_scope(\"...\")");
   text_.clear();
-  graph::OperatorConf *op = job_.mutable_net()->add_op();
-  op->set_name(name);
-  if (!place.empty()) op->set_loc(place);
-  return op;
+  return wire::addOp(job_.mutable_net(), name, place);
 }
 
 namespace {
@@ -85,10 +82,7 @@ Result<TensorFact> GraphMessage::addInput(const std::string &name, const user_op
                                           const PythonPlace &place) {
   OPC_RETURN_IF_ERROR(checkSizes(name, desc));
   OPC_ASSIGN_OR_RETURN(graph::OperatorConf * op, begin(name, place));
-  op->mutable_input_conf()->set_out("out");
-  graph::InterfaceBlobConf *blob = op->mutable_input_conf()->mutable_blob_conf();
-  wire::toProto(desc.shape(), blob->mutable_shape());
-  blob->set_data_type(static_cast<graph::DataTypeProto>(desc.data_type()));
+  wire::toProto(desc, op->mutable_input_conf());
   return TensorFact{name + "/out", tensors_[name + "/out"] = desc};
 }
 
@@ -98,9 +92,7 @@ Result<TensorFact> GraphMessage::addVariable(const std::string &name, const user
   OPC_RETURN_IF_ERROR(checkSizes(name, desc));
   OPC_ASSIGN_OR_RETURN(graph::OperatorConf * op, begin(name, place));
   graph::VariableOpConf *conf = op->mutable_variable_conf();
-  conf->set_out("out");
-  wire::toProto(desc.shape(), conf->mutable_shape());
-  conf->set_data_type(static_cast<graph::DataTypeProto>(desc.data_type()));
+  wire::toProto(desc, conf);
   if (init.type_case() != graph::InitializerConf::TYPE_NOT_SET) *conf->mutable_initializer() = init;
   if (!trainable) conf->set_trainable(false);
   return TensorFact{name + "/out", tensors_[name + "/out"] = desc};
@@ -108,8 +100,7 @@ Result<TensorFact> GraphMessage::addVariable(const std::string &name, const user
 
 Status GraphMessage::addOutput(const std::string &name, const std::string &tensor, const PythonPlace &place) {
   OPC_ASSIGN_OR_RETURN(graph::OperatorConf * op, begin(name, place));
-  op->mutable_output_conf()->set_in(tensor);
-  op->mutable_output_conf()->set_out("out");
+  wire::makeOutput(tensor, op);
   return Status::ok();
 }
 
