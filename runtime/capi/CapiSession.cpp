@@ -146,10 +146,10 @@ Status loadVariables(opc_session *session, const char *path, size_t *count) {
   OPC_ASSIGN_OR_RETURN(const std::unique_ptr<TensorArchive> archive, openTensorArchive(path));
   size_t found = 0;
   const auto &variables = session->session.interface().variables;
-  for (const VariableInfo &v : variables) found += archive->contains(v.name);
+  for (const PortInfo &v : variables) found += archive->contains(v.name);
   OPC_RETURN_IF_ERROR(session->session.checkNumbers(*archive));
   OPC_RETURN_IF_ERROR(checkLoaded(*session, *archive, path, found, count != nullptr));
-  for (const VariableInfo &v : variables) {
+  for (const PortInfo &v : variables) {
     if (!archive->contains(v.name)) continue;
     TensorReadOptions options;
     options.voidType = v.desc.data_type();
@@ -207,7 +207,7 @@ opc_status opc_session_create(opc_context *context, const opc_plan *plan, const 
     context->freeze();
     OPC_ASSIGN_OR_RETURN(Session loaded, Session::load(plan->view(), context->registry, chosen));
     *session = new opc_session(std::move(loaded));
-    for (const VariableInfo &v : (*session)->session.interface().variables)
+    for (const PortInfo &v : (*session)->session.interface().variables)
       if (v.hasValue) (*session)->given.insert(v.name);
     return Status::ok();
   });

@@ -29,7 +29,7 @@ template <class T> bool number(const std::map<std::string, std::string> &metadat
 Result<Checkpoint> Checkpoint::take(Session &session, TrainingState state) {
   Checkpoint c;
   c.isFirst_ = session.rank() == 0;
-  for (const VariableInfo &v : session.interface().variables) {
+  for (const PortInfo &v : session.interface().variables) {
     OPC_ASSIGN_OR_RETURN(HostTensor value, session.variable(v.name));
     if (c.isFirst_) c.variables_.emplace_back(v.name, std::move(value));
   }
@@ -74,12 +74,11 @@ Status saveCheckpoint(const std::string &path, Session &session, const TrainingS
 namespace {
 
 /// OPC0712: the file's tensors are not the graph's variables.
-Status checkVariables(const std::string &path, const TensorArchive &archive,
-                      const std::vector<VariableInfo> &variables) {
+Status checkVariables(const std::string &path, const TensorArchive &archive, const std::vector<PortInfo> &variables) {
   const std::string help =
       "resume with the graph that the checkpoint was made with, or start from its values with --weights " + path;
   std::set<std::string> known;
-  for (const VariableInfo &v : variables) {
+  for (const PortInfo &v : variables) {
     known.insert(v.name);
     if (!archive.contains(v.name))
       return Status(StatusCode::kUsage, "OPC0712",
@@ -120,7 +119,7 @@ Result<TrainingState> loadCheckpoint(const std::string &path, Session &session) 
   const auto &variables = session.interface().variables;
   OPC_RETURN_IF_ERROR(checkVariables(path, *archive, variables));
   std::vector<HostTensor> values;
-  for (const VariableInfo &v : variables) {
+  for (const PortInfo &v : variables) {
     TensorReadOptions options;
     options.voidType = v.desc.data_type();
     OPC_ASSIGN_OR_RETURN(HostTensor value, archive->read(v.name, options));

@@ -44,7 +44,8 @@ Result<NumberValues> NumberValues::read(const plan::Plan &plan) {
   OPC_RETURN_IF_ERROR(checkModelNumbers(all, "OPC0812"));
   NumberValues made;
   for (const graph::ModelNumber &n : all) {
-    made.list_.push_back({n.name(), descOf(n), n.reader()});
+    made.list_.push_back({n.name(), descOf(n)});
+    made.list_.back().reader = n.reader();
     made.numbers_.emplace(n.name(), n);
   }
   return made;

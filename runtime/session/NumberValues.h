@@ -21,13 +21,13 @@ public:
   static std::string shown(const std::string &name) { return "'" + name + "', a number of the model,"; }
   bool has(const std::string &name) const { return numbers_.count(name) != 0; }
   /// In the plan's order.
-  const std::vector<NumberInfo> &list() const { return list_; }
+  const std::vector<PortInfo> &list() const { return list_; }
   /// OPC0719 where there is such a number and it has another value. `isVariable`: other ops read it as one.
   Status check(const std::string &name, const HostTensor &tensor, bool isVariable) const;
 
 private:
   std::unordered_map<std::string, graph::ModelNumber> numbers_;
-  std::vector<NumberInfo> list_;
+  std::vector<PortInfo> list_;
 };
 
 } // namespace opc::runtime

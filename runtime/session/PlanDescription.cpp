@@ -129,15 +129,17 @@ Result<PlanDescription> describePlan(std::string_view planBytes, const Registry 
   d.producer = printableName(plan.producer());
   d.graph = printableName(plan.graph());
   d.ranks = ranks;
-  auto port = [&](const std::string &name, uint32_t tensor, bool trainable) {
-    const std::string &known = model.tensors[tensor].name;
-    const auto sizes = d.sizesOf.find(known);
-    return PlanDescription::Port{name, known, model.tensors[tensor].desc, trainable,
-                                 sizes == d.sizesOf.end() ? "" : sizes->second};
+  const auto describe = [&](const std::vector<runtime::ModelPort> &ports, std::vector<PortInfo> *to) {
+    for (const runtime::ModelPort &p : ports) {
+      const runtime::ModelTensor &t = model.tensors[p.tensor];
+      const auto sizes = d.sizesOf.find(t.name);
+      PortInfo &port = to->emplace_back(PortInfo{p.name, t.desc, sizes == d.sizesOf.end() ? "" : sizes->second});
+      port.tensor = t.name, port.trainable = p.trainable;
+    }
   };
-  for (const runtime::ModelPort &p : model.inputs) d.inputs.push_back(port(p.name, p.tensor, false));
-  for (const runtime::ModelPort &p : model.outputs) d.outputs.push_back(port(p.name, p.tensor, false));
-  for (const runtime::ModelVariable &v : model.variables) d.variables.push_back(port(v.name, v.tensor, v.trainable));
+  describe(model.inputs, &d.inputs);
+  describe(model.outputs, &d.outputs);
+  describe(model.variables, &d.variables);
   std::vector<ObservedTask> seen =
       runtime::describeTasks(model, [&](uint32_t i) -> const OpInstance & { return *model.tasks[i].op; });
   for (size_t i = 0; i < model.tasks.size(); ++i) addOps(model.tasks[i], std::move(seen[i]), &d);

@@ -13,17 +13,27 @@
 
 namespace opc {
 
+/// A size that a plan leaves open: the inputs give it.
+struct SizeInfo {
+  std::string name;
+  int64_t min = 1, max = 1;
+};
+/// A named tensor at the border of a plan.
+struct PortInfo {
+  std::string name;
+  /// Where the plan leaves sizes open: of an input, the shape that a session has been given; of an output, that of the
+  /// sizes that it was last prepared for. The largest at first.
+  user_op::TensorDesc desc;
+  std::string sizes = {};      // "n,784": the shape in terms of the plan's sizes; empty when it does not depend on them
+  Shape smallest = {};         // when it does: the shape at the smallest sizes
+  std::string tensor = {};     // in a description: the value's name
+  bool trainable = false;      // of a variable
+  bool hasInitializer = false; // or a value in the plan
+  bool hasValue = false;       // in the plan
+  std::string reader = {};     // of a number of the model: the first node that reads it; may be empty
+};
+
 struct PlanDescription {
-  struct Port {
-    std::string name, tensor;
-    user_op::TensorDesc desc;
-    bool trainable = false; // variables
-    std::string sizes;      // "n,784": the shape in terms of the plan's sizes; empty when it does not depend on them
-  };
-  struct Size {
-    std::string name;
-    int64_t min = 1, max = 1;
-  };
   struct Buffer {
     std::string name, kind; // "activation", "input", "variable", "constant", "workspace"
     uint64_t offset = 0, bytes = 0;
@@ -36,10 +46,10 @@ struct PlanDescription {
     uint64_t bytes = 0;
   };
   std::string producer, graph;
-  int64_t ranks = 1;                            // that the plan is for
-  std::vector<Port> inputs, outputs, variables; // of the largest sizes
-  std::vector<Size> sizes;                      // that the plan leaves open
-  std::map<std::string, std::string> sizesOf;   // by tensor, where they depend on the sizes: "n,784"
+  int64_t ranks = 1;                                // that the plan is for
+  std::vector<PortInfo> inputs, outputs, variables; // of the largest sizes
+  std::vector<SizeInfo> sizes;                      // that the plan leaves open
+  std::map<std::string, std::string> sizesOf;       // by tensor, where they depend on the sizes: "n,784"
   std::vector<ObservedTask> tasks;
   std::vector<std::vector<std::pair<std::string, AttrValue>>> attrs; // by task
   std::vector<Buffer> buffers;

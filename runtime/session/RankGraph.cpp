@@ -10,7 +10,7 @@
 namespace opc::runtime {
 namespace {
 
-template <class List> std::vector<uint32_t> match(const std::vector<JobPort> &job, const List &mine) {
+std::vector<uint32_t> match(const std::vector<JobPort> &job, const std::vector<ModelPort> &mine) {
   std::unordered_map<std::string, uint32_t> index;
   for (uint32_t i = 0; i < mine.size(); ++i) index.emplace(mine[i].name, i);
   std::vector<uint32_t> out;
@@ -79,7 +79,7 @@ Status RankGraph::giveInput(size_t index, const void *whole) {
 }
 
 Status RankGraph::giveVariable(size_t index, const void *whole) {
-  const ModelVariable *v = variable(index);
+  const ModelPort *v = variable(index);
   return v ? give(v->tensor, v->sharding, whole, 0) : Status::ok();
 }
 
@@ -140,7 +140,7 @@ Status RankGraph::gatherOutput(size_t index, Communicator &comm, void *whole) {
 }
 
 Status RankGraph::gatherVariable(size_t index, Communicator &comm, void *whole) {
-  const ModelVariable *v = variable(index);
+  const ModelPort *v = variable(index);
   OPC_ASSIGN_OR_RETURN(const void *piece, onHost(v ? v->tensor : kNone, 0));
   return gather(job_->variables[index], piece, comm, whole);
 }

@@ -24,7 +24,7 @@ public:
   /// Tensors of the job that this rank has, by their index in the job's lists: nullptr where it has none.
   const ModelPort *input(size_t index) const { return find(graph_->model().inputs, inputs_[index]); }
   const ModelPort *output(size_t index) const { return find(graph_->model().outputs, outputs_[index]); }
-  const ModelVariable *variable(size_t index) const { return find(graph_->model().variables, variables_[index]); }
+  const ModelPort *variable(size_t index) const { return find(graph_->model().variables, variables_[index]); }
 
   /// Copies this rank's piece out of a whole tensor; batched inputs take one micro-batch after the other.
   Status giveInput(size_t index, const void *whole);
@@ -37,7 +37,7 @@ public:
 
 private:
   explicit RankGraph(const JobPlan &job) : job_(&job) {}
-  template <class List> static auto find(const List &list, uint32_t at) -> decltype(&list[0]) {
+  static const ModelPort *find(const std::vector<ModelPort> &list, uint32_t at) {
     return at == kNone ? nullptr : &list[at];
   }
   Status give(uint32_t tensor, const std::optional<TensorSharding> &sharding, const void *whole, int64_t step);

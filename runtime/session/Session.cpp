@@ -93,10 +93,11 @@ struct Session::Impl : runtime::LocalRanks {
     }
     for (const JobPort &v : job.variables) {
       variableIndex.emplace(v.name, interface.variables.size());
-      interface.variables.push_back({v.name, v.desc, v.trainable, v.hasInitializer || v.hasValue, v.hasValue});
+      PortInfo &own = interface.variables.emplace_back(PortInfo{v.name, v.desc});
+      own.trainable = v.trainable, own.hasInitializer = v.hasInitializer || v.hasValue, own.hasValue = v.hasValue;
     }
     for (const auto &r : here)
-      for (const runtime::ModelVariable &v : r->graph().model().variables)
+      for (const runtime::ModelPort &v : r->graph().model().variables)
         constantBytes += r->graph().model().tensors[v.tensor].bytes;
     fed.assign(job.inputs.size(), false);
     isSet.assign(job.variables.size(), false);
@@ -354,7 +355,7 @@ Status Session::Impl::giveValue(const std::string &name, const OutsideValue &val
     bools = value.bytes;
     runtime::makeBools(bools.data(), bools.size());
   }
-  const runtime::ModelVariable *variable = here[0]->variable(index);
+  const runtime::ModelPort *variable = here[0]->variable(index);
   if (!isBool && variable && isInPlace(variable)) {
     value.pages->copy(value.bytes, graph().data(variable->tensor));
     if (!isSet[index]) --unset;
@@ -615,7 +616,7 @@ Status Session::setVariableLater(const std::string &name, std::function<Status(v
   auto it = impl_->variableIndex.find(name);
   if (it == impl_->variableIndex.end()) return Impl::unknown("variable", name, impl_->interface.variables);
   const size_t index = it->second;
-  const runtime::ModelVariable *variable = impl_->here[0]->variable(index);
+  const runtime::ModelPort *variable = impl_->here[0]->variable(index);
   if (impl_->isTied() || impl_->sizes || !variable || !impl_->isInPlace(variable)) {
     const user_op::TensorDesc &desc = impl_->interface.variables[index].desc;
     OPC_ASSIGN_OR_RETURN(HostTensor value, HostTensor::createUninitialized(desc.data_type(), desc.shape()));
@@ -633,7 +634,7 @@ Status Session::checkNumber(const std::string &name, const HostTensor &tensor) c
 }
 
 Status Session::checkNumbers(const TensorArchive &archive) const {
-  for (const NumberInfo &n : impl_->interface.numbers) {
+  for (const PortInfo &n : impl_->interface.numbers) {
     if (!archive.contains(n.name)) continue;
     TensorReadOptions as;
     as.voidType = n.desc.data_type();
@@ -661,7 +662,7 @@ Status Session::restoreVariable(const std::string &name, const HostTensor &tenso
   OPC_RETURN_IF_ERROR(impl_->giveVariable(it->second, tensor.data()));
   impl_->stagedVariables[it->second] = HostTensor();
   for (const auto &r : impl_->here)
-    if (const runtime::ModelVariable *v = r->variable(it->second)) {
+    if (const runtime::ModelPort *v = r->variable(it->second)) {
       const uint32_t reg = r->graph().model().tensors[v->tensor].reg;
       r->graph().markChanged(reg);
       if (impl_->sizes) impl_->sizes->markChanged(reg);
@@ -675,10 +676,10 @@ Result<HostTensor> Session::variable(const std::string &name) {
   const size_t index = it->second;
   OPC_RETURN_IF_ERROR(impl_->giveStagedVariables());
   if (!impl_->isSet[index]) OPC_RETURN_IF_ERROR(impl_->initialize(index));
-  if (const runtime::ModelVariable *v = impl_->here[0]->variable(index))
+  if (const runtime::ModelPort *v = impl_->here[0]->variable(index))
     OPC_RETURN_IF_ERROR(impl_->graph().fillNow(v->tensor));
   for (const auto &r : impl_->here)
-    if (const runtime::ModelVariable *v = r->variable(index))
+    if (const runtime::ModelPort *v = r->variable(index))
       if (r->graph().isReleased(r->graph().model().tensors[v->tensor].reg)) return Impl::released(name);
   const user_op::TensorDesc &desc = impl_->interface.variables[index].desc;
   OPC_ASSIGN_OR_RETURN(HostTensor t, HostTensor::createUninitialized(desc.data_type(), desc.shape()));

@@ -75,39 +75,13 @@ struct RunningOp {
 };
 RunningOp runningOp() noexcept;
 
-/// A size that the plan leaves open: the inputs give it.
-struct SizeInfo {
-  std::string name;
-  int64_t min = 1, max = 1;
-};
-/// A named tensor at the border of the plan.
-struct PortInfo {
-  std::string name;
-  /// Where the plan leaves sizes open: of an input, the shape that it has been given; of an output, that of the sizes
-  /// that the session was last prepared for. The largest at first.
-  user_op::TensorDesc desc;
-  std::string sizes = {}; // "n,784": the shape in terms of the plan's sizes; empty when it does not depend on them
-  Shape smallest = {};    // when it does: the shape at the smallest sizes
-};
-struct VariableInfo {
-  std::string name;
-  user_op::TensorDesc desc;
-  bool trainable = false;
-  bool hasInitializer = false; // or a value in the plan
-  bool hasValue = false;       // in the plan
-};
-/// A tensor of the model that has become part of ops: neither input nor variable, unless other ops read it as such.
-struct NumberInfo {
-  std::string name;
-  user_op::TensorDesc desc;
-  std::string reader; // the first node that reads it; may be empty
-};
 /// What a plan takes and gives, in the graph's order.
 struct SessionInterface {
-  std::vector<PortInfo> inputs, outputs;
-  std::vector<VariableInfo> variables;
+  std::vector<PortInfo> inputs, outputs, variables;
   std::vector<SizeInfo> sizes; // that the plan leaves open
-  std::vector<NumberInfo> numbers;
+  /// Tensors of the model that have become part of ops: neither inputs nor variables, unless other ops read them as
+  /// such.
+  std::vector<PortInfo> numbers;
 };
 
 /// Numbers for --stats.

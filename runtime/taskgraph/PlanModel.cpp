@@ -149,11 +149,11 @@ private:
     const plan::Interface &in = plan_.interface();
     std::unordered_set<std::string> inputs, outputs, variables;
     for (const auto &p : in.input()) {
-      m_.inputs.push_back({p.name(), p.tensor(), {}});
+      m_.inputs.push_back({p.name(), p.tensor(), false, {}});
       OPC_RETURN_IF_ERROR(port(p, "input", plan::Register::INPUT, &inputs, &m_.inputs.back().sharding));
     }
     for (const auto &p : in.output()) {
-      m_.outputs.push_back({p.name(), p.tensor(), {}});
+      m_.outputs.push_back({p.name(), p.tensor(), false, {}});
       OPC_RETURN_IF_ERROR(port(p, "output", std::nullopt, &outputs, &m_.outputs.back().sharding));
     }
     for (const auto &p : in.variable()) {

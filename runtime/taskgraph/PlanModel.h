@@ -86,13 +86,8 @@ struct ModelTask {
 struct ModelPort {
   std::string name;
   uint32_t tensor = 0;
+  bool trainable = false;                 // of a variable
   std::optional<TensorSharding> sharding; // on several ranks
-};
-struct ModelVariable {
-  std::string name;
-  uint32_t tensor = 0;
-  bool trainable = false;
-  std::optional<TensorSharding> sharding;
 };
 struct ModelConstant {
   uint32_t tensor = 0;
@@ -118,8 +113,7 @@ struct PlanModel {
     bool isComm() const { return device == kCommDevice; }
   };
   std::vector<Stream> streams;
-  std::vector<ModelPort> inputs, outputs;
-  std::vector<ModelVariable> variables;
+  std::vector<ModelPort> inputs, outputs, variables;
   std::vector<ModelConstant> constants; // in the order of plan.interface.constant
   bool hasBoxing() const {
     return std::any_of(tasks.begin(), tasks.end(), [](const ModelTask &t) { return t.isBoxing(); });

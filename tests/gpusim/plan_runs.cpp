@@ -236,7 +236,7 @@ int run(const std::string &plan, int64_t steps) {
     if (!x) return fail(x.status());
     for (int64_t i = 0; i < kElements; ++i) x->as<float>()[i] = static_cast<float>(i + 1000 * round);
     if (Status s = session->feed("x", *x); !s) return fail(s);
-    for (const VariableInfo &v : session->interface().variables) {
+    for (const PortInfo &v : session->interface().variables) {
       for (int64_t i = 0; i < kElements; ++i) x->as<float>()[i] = static_cast<float>(round + 1);
       if (Status s = session->setVariable(v.name, *x); !s) return fail(s);
     }

@@ -72,7 +72,7 @@ int serveModel(const ModelWorkerOptions &options) {
   if (!options.weights.empty()) {
     auto archive = openTensorArchive(options.weights);
     if (!archive) return fail(archive.status().toString());
-    for (const VariableInfo &v : session->interface().variables) {
+    for (const PortInfo &v : session->interface().variables) {
       // A training step's counters and optimizer state begin as their initializers say.
       if (v.hasInitializer && !v.trainable && !(*archive)->contains(v.name)) continue;
       if (Status s = (*archive)->readInto(v.name, v.desc, session->variableData(v.name)); !s.isOk())

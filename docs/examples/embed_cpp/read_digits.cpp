@@ -15,7 +15,7 @@ namespace {
 /// Gives every variable its value; one that the file lacks is an error.
 Status loadWeights(Session &session, const std::string &path) {
   OPC_ASSIGN_OR_RETURN(const std::unique_ptr<TensorArchive> archive, openTensorArchive(path));
-  for (const VariableInfo &v : session.interface().variables) {
+  for (const PortInfo &v : session.interface().variables) {
     OPC_ASSIGN_OR_RETURN(const HostTensor value, archive->read(v.name));
     OPC_RETURN_IF_ERROR(session.setVariable(v.name, value));
   }

@@ -81,7 +81,7 @@ Result<double> evaluate(const Registry &registry, const std::string &folder, con
   if (!plan) return plan.status();
   Result<Session> session = Session::load(*plan, registry);
   if (!session) return session.status();
-  for (const VariableInfo &v : session->interface().variables) {
+  for (const PortInfo &v : session->interface().variables) {
     Result<HostTensor> value = trained.variable(v.name);
     if (!value) return value.status();
     OPC_RETURN_IF_ERROR(session->setVariable(v.name, *value));

@@ -53,7 +53,7 @@ Status feedAndRun(const TestGraph &graph, Session *session, Ran *ran) {
     fillUniform(&value, 0, IsIntegralDataType(port.desc.data_type()) ? 9 : 1, {1, stableHash(port.name)});
     if (Status s = session->feed(port.name, value); !s) return s;
   }
-  for (const VariableInfo &variable : session->interface().variables)
+  for (const PortInfo &variable : session->interface().variables)
     if (const HostTensor *value = given(variable.name))
       if (Status s = session->setVariable(variable.name, *value); !s) return s;
   if (Status s = session->run(graph.steps); !s) return s;
@@ -61,7 +61,7 @@ Status feedAndRun(const TestGraph &graph, Session *session, Ran *ran) {
     OPC_ASSIGN_OR_RETURN(auto t, session->fetch(port.name));
     ran->tensors.emplace(port.name, std::move(t));
   }
-  for (const VariableInfo &variable : session->interface().variables) {
+  for (const PortInfo &variable : session->interface().variables) {
     OPC_ASSIGN_OR_RETURN(auto t, session->variable(variable.name));
     ran->tensors.emplace(variable.name + " afterwards", std::move(t));
   }

@@ -59,7 +59,7 @@ void checkBytes(const std::string &bytes, int64_t ranks) {
   REQUIRE(session);
   for (const PortInfo &in : session->interface().inputs)
     std::fill_n(static_cast<char *>(session->inputData(in.name)), *tensorBytes(in.desc), 0);
-  for (const VariableInfo &v : session->interface().variables)
+  for (const PortInfo &v : session->interface().variables)
     if (!v.hasInitializer) std::fill_n(static_cast<char *>(session->variableData(v.name)), *tensorBytes(v.desc), 0);
   REQUIRE(session->prepare().isOk());
   const auto before = session->rankStats();

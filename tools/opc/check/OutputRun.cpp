@@ -108,7 +108,7 @@ public:
     OPC_ASSIGN_OR_RETURN(source.file_, openNpz(path));
     std::vector<std::string> names;
     for (const PortInfo &p : graph.inputs) names.push_back(p.name);
-    for (const VariableInfo &v : graph.variables) names.push_back(v.name);
+    for (const PortInfo &v : graph.variables) names.push_back(v.name);
     for (const TensorEntry &e : source.file_->entries())
       if (std::find(names.begin(), names.end(), e.key) == names.end())
         return noSuchName("input or variable", e.key, names, path);
@@ -132,7 +132,7 @@ Status give(Session *session, const InputSource &source, const NumericFacts &num
     OPC_ASSIGN_OR_RETURN(const HostTensor value, source.make(in.name, in.desc, numerics));
     OPC_RETURN_IF_ERROR(session->feed(in.name, value));
   }
-  for (const VariableInfo &v : session->interface().variables) {
+  for (const PortInfo &v : session->interface().variables) {
     if (v.hasInitializer && !source.has(v.name)) continue;
     OPC_ASSIGN_OR_RETURN(const HostTensor value, source.make(v.name, v.desc, numerics));
     OPC_RETURN_IF_ERROR(session->setVariable(v.name, value));

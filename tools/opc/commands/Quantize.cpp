@@ -123,7 +123,7 @@ private:
     std::set<std::string> elsewhere = own;
     for (const PortInfo &p : session.interface().inputs) elsewhere.insert(p.name);
     OPC_RETURN_IF_ERROR(giveValues(session, none, flags_.values, invocation.commandLine(), elsewhere).status());
-    for (const VariableInfo &v : session.interface().variables) {
+    for (const PortInfo &v : session.interface().variables) {
       if (own.count(v.name)) {
         const StoredTensor &value = variables_.insert_or_assign(v.name, model.at(v.name)).first->second;
         bytesBefore_ += value.bytes.size();

@@ -37,7 +37,7 @@ namespace {
 
 /// What a plan says of the sizes that it leaves open, and of its machine code; nothing of a graph.
 struct OpenSizes {
-  std::vector<PlanDescription::Size> sizes;
+  std::vector<SizeInfo> sizes;
   std::map<std::string, std::string> ofTensors; // "n,784" by the tensor's name
   std::vector<PlanDescription::Native> native = {};
 
@@ -48,7 +48,7 @@ struct OpenSizes {
   }
   Json json() const {
     Json list = Json::array();
-    for (const PlanDescription::Size &s : sizes) list.push_back({{"name", s.name}, {"min", s.min}, {"max", s.max}});
+    for (const SizeInfo &s : sizes) list.push_back({{"name", s.name}, {"min", s.min}, {"max", s.max}});
     return list;
   }
   Json nativeJson() const {
@@ -121,7 +121,7 @@ std::string summaryText(const std::string &name, const GraphFacts &info, const O
     if (tensors.size() > limit)
       rows.push_back({"  " + std::string(kind), "... and " + countText(tensors.size() - limit) + " more"});
   };
-  for (const PlanDescription::Size &size : open.sizes)
+  for (const SizeInfo &size : open.sizes)
     rows.push_back({"  size", size.name, std::to_string(size.min) + " to " + std::to_string(size.max)});
   for (const PlanDescription::Native &n : open.native)
     rows.push_back({"  code", n.level, countText(n.loops, "image") + ", " + bytesText(n.bytes)});

@@ -92,8 +92,8 @@ private:
         }
         OPC_RETURN_IF_ERROR(to.feed(p.name, value));
       }
-    for (const VariableInfo &v : to.interface().variables)
-      for (const VariableInfo &mine : from.interface().variables) {
+    for (const PortInfo &v : to.interface().variables)
+      for (const PortInfo &mine : from.interface().variables) {
         if (mine.name != v.name) continue;
         OPC_ASSIGN_OR_RETURN(HostTensor value, from.variable(mine.name));
         if (value.dtype() != v.desc.data_type()) {

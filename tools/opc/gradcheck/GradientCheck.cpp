@@ -45,7 +45,7 @@ public:
   /// Finds the variables that a run changes, by running: every run begins with what they have now.
   Status findStates() {
     std::vector<std::pair<std::string, HostTensor>> before;
-    for (const VariableInfo &v : session_.interface().variables) {
+    for (const PortInfo &v : session_.interface().variables) {
       OPC_ASSIGN_OR_RETURN(HostTensor t, session_.variable(v.name));
       before.emplace_back(v.name, std::move(t));
     }
@@ -266,7 +266,7 @@ Status copyValues(Session &from, Session &to) {
     OPC_ASSIGN_OR_RETURN(HostTensor t, copyInput(from, p));
     OPC_RETURN_IF_ERROR(to.feed(p.name, t));
   }
-  for (const VariableInfo &v : to.interface().variables) {
+  for (const PortInfo &v : to.interface().variables) {
     OPC_ASSIGN_OR_RETURN(HostTensor t, from.variable(v.name));
     OPC_RETURN_IF_ERROR(to.setVariable(v.name, t));
   }
@@ -317,7 +317,7 @@ Outcome<std::vector<TensorCheck>> checkJob(const Registry &registry, Job job, co
     t.elements = g.shape.elem_cnt();
     const bool isInput = loss.session().inputData(g.name) != nullptr;
     bool isVariable = false;
-    for (const VariableInfo &v : loss.session().interface().variables) isVariable |= v.name == g.name;
+    for (const PortInfo &v : loss.session().interface().variables) isVariable |= v.name == g.name;
     if (g.output.empty())
       t.skipped = "the loss does not depend on it";
     else if (g.output != g.name + ".grad")
@@ -452,7 +452,7 @@ private:
       fillUniform(&dy, -1, 1, {seed_, stableHash(p.name)});
       OPC_RETURN_IF_ERROR(session.feed(p.name, dy));
     }
-    for (const VariableInfo &v : session.interface().variables)
+    for (const PortInfo &v : session.interface().variables)
       if (auto value = find(v.name); value != values_.end())
         OPC_RETURN_IF_ERROR(session.setVariable(v.name, value->second));
     return Status::ok();
@@ -518,7 +518,7 @@ Outcome<GradientCheck> checkGradients(const Registry &registry, const CheckInput
     std::vector<std::string> &specs = values.inputs;
     std::set<std::string> known;
     for (const PortInfo &p : session.interface().inputs) known.insert(p.name);
-    for (const VariableInfo &v : session.interface().variables) known.insert(v.name);
+    for (const PortInfo &v : session.interface().variables) known.insert(v.name);
     // A part of the graph: values for the rest have no place.
     const auto hasNoPlace = [&](const std::string &spec) {
       const std::string name = spec.substr(0, spec.find('='));

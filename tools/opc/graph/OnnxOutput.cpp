@@ -222,7 +222,7 @@ Result<std::map<std::string, StoredTensor>> OnnxOutput::values(Pipeline &pipelin
   OPC_ASSIGN_OR_RETURN(const NamedValues none, flags.open());
   OPC_ASSIGN_OR_RETURN(const ValueReport report, giveValues(session, none, flags, {}, elsewhere));
   std::set<std::string> known;
-  for (const VariableInfo &v : session.interface().variables) known.insert(v.name);
+  for (const PortInfo &v : session.interface().variables) known.insert(v.name);
   if (std::any_of(facts->variables.begin(), facts->variables.end(),
                   [&](const GraphTensor &v) { return !known.count(v.name); }))
     dropUnread(registry, facts);

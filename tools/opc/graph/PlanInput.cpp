@@ -95,8 +95,8 @@ Result<GraphFacts> factsOfPlan(std::string_view bytes, const Registry &registry)
   OPC_ASSIGN_OR_RETURN(const PlanDescription plan, describePlan(bytes, registry));
   GraphFacts info;
   info.format = "plan of " + plan.graph + " by " + plan.producer;
-  auto ports = [](const std::vector<PlanDescription::Port> &from, std::vector<GraphTensor> *to) {
-    for (const PlanDescription::Port &p : from) {
+  auto ports = [](const std::vector<PortInfo> &from, std::vector<GraphTensor> *to) {
+    for (const PortInfo &p : from) {
       to->push_back(tensorOf(p.name, p.tensor, p.desc));
       to->back().trainable = p.trainable;
     }

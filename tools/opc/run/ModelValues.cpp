@@ -45,7 +45,7 @@ Result<std::set<std::string>> giveModelValues(Session &session, const ModelValue
     weights.push_back(std::move(opened));
   }
   const auto pages = pagesOf(values);
-  for (const VariableInfo &v : session.interface().variables) {
+  for (const PortInfo &v : session.interface().variables) {
     const auto own = values.find(v.name);
     if (own == values.end() || inputs.has(v.name) || !fits(own->second.desc, v.desc)) continue;
     if (std::any_of(weights.begin(), weights.end(), [&](const auto &w) { return w.has(v.name); })) continue;

@@ -152,7 +152,7 @@ Status checkFolders(RunContext &c, const Session &session, const OutputFiles &ou
   std::set<std::string> inputs, expected, variables;
   for (const PortInfo &p : all.inputs) inputs.insert(p.name);
   for (const PortInfo &p : all.outputs) expected.insert(p.name);
-  for (const VariableInfo &v : all.variables) variables.insert(v.name);
+  for (const PortInfo &v : all.variables) variables.insert(v.name);
   c.files.wants("--weights", variables);
   inputs.merge(variables);
   c.files.wants("--inputs", std::move(inputs));

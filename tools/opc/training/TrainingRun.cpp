@@ -260,7 +260,7 @@ private:
   Status checkGivenOnce(const std::set<std::string> &fed) const {
     std::set<std::string> variables;
     if (!o_.resume.empty())
-      for (const VariableInfo &v : session_.interface().variables) variables.insert(v.name);
+      for (const PortInfo &v : session_.interface().variables) variables.insert(v.name);
     for (const std::string &name : planned_.inputs.flagNames()) {
       const std::string flag = "--input " + name + "=" + planned_.inputs.origin(name);
       if (fed.count(name))
@@ -293,7 +293,7 @@ private:
     OPC_RETURN_IF_ERROR(checkGivenOnce(fed));
     std::set<std::string> given = fed;
     if (!o_.resume.empty())
-      for (const VariableInfo &v : session_.interface().variables) given.insert(v.name);
+      for (const PortInfo &v : session_.interface().variables) given.insert(v.name);
     else
       OPC_RETURN_IF_ERROR(giveOwn(&given));
     OPC_ASSIGN_OR_RETURN(const ValueReport report,

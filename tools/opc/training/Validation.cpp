@@ -15,8 +15,8 @@ const std::string kPrefix = "val.";
 
 Status Validation::checkVariables(const std::string &what, const Session &session, const Session &trained) {
   const auto &known = trained.interface().variables;
-  for (const VariableInfo &v : session.interface().variables) {
-    const auto it = std::find_if(known.begin(), known.end(), [&](const VariableInfo &k) { return k.name == v.name; });
+  for (const PortInfo &v : session.interface().variables) {
+    const auto it = std::find_if(known.begin(), known.end(), [&](const PortInfo &k) { return k.name == v.name; });
     if (it == known.end()) return noSuchName("variable", v.name, namesOf(known), what);
     if (it->desc != v.desc)
       return Status(StatusCode::kUsage, "OPC0704",
@@ -41,7 +41,7 @@ std::vector<std::string> Validation::names() const {
 }
 
 Status Validation::run(Session &trained, StepMetrics *metrics) {
-  for (const VariableInfo &v : session_.interface().variables) {
+  for (const PortInfo &v : session_.interface().variables) {
     OPC_ASSIGN_OR_RETURN(const HostTensor value, trained.variable(v.name));
     OPC_RETURN_IF_ERROR(session_.setVariable(v.name, value));
   }

@@ -20,7 +20,7 @@ Outcome<std::unique_ptr<Validation>> openValidation(RunContext &c, const Registr
   // Values of --input are for the graph that trains, too.
   std::set<std::string> trains;
   for (const PortInfo &p : trained.interface().inputs) trains.insert(p.name);
-  for (const VariableInfo &v : trained.interface().variables) trains.insert(v.name);
+  for (const PortInfo &v : trained.interface().variables) trains.insert(v.name);
   for (const std::string &name : inputs.flagNames())
     if (trains.count(name)) inputs.drop(name);
   OPC_ASSIGN_OR_RETURN(const std::string plan, planner.planBatches(graph, inputs, data, {o.training.batch, batch}));
@@ -31,7 +31,7 @@ Outcome<std::unique_ptr<Validation>> openValidation(RunContext &c, const Registr
                        openDataSets(data, session, "--validate", o.values.cast));
   std::set<std::string> given;
   for (const DataSet &d : data) given.insert(d.input);
-  for (const VariableInfo &v : session.interface().variables) given.insert(v.name);
+  for (const PortInfo &v : session.interface().variables) given.insert(v.name);
   ValueFlags flags = o.values;
   flags.weights.clear();
   OPC_RETURN_IF_ERROR(giveValues(session, inputs, flags, c.invocation.commandLine(), given).status());

@@ -69,8 +69,8 @@ public:
     std::vector<std::string> known;
     for (const PortInfo &p : session_.interface().inputs) known.push_back(p.name);
     const size_t inputCount = known.size();
-    for (const VariableInfo &v : session_.interface().variables) known.push_back(v.name);
-    for (const NumberInfo &n : session_.interface().numbers) known.push_back(n.name);
+    for (const PortInfo &v : session_.interface().variables) known.push_back(v.name);
+    for (const PortInfo &n : session_.interface().numbers) known.push_back(n.name);
     for (const std::string &name : inputs_.flagNames()) {
       if (std::find(known.begin(), known.end(), name) != known.end()) continue;
       known.resize(inputCount);
@@ -81,7 +81,7 @@ public:
 
   /// What is given for numbers of the model must be what it has: they are in ops.
   Status checkNumbers() const {
-    for (const NumberInfo &n : session_.interface().numbers) {
+    for (const PortInfo &n : session_.interface().numbers) {
       const NamedValues *source = sourceOf(n.name);
       if (!source) continue;
       OPC_ASSIGN_OR_RETURN(const auto type, source->fileTypeOf(n.name, n.desc.data_type()));
@@ -97,9 +97,9 @@ public:
   /// Files of weights that lack a variable: the graph would run on the numbers of an initializer without a word.
   Status checkWeights(const std::set<std::string> &givenElsewhere) {
     const auto &variables = session_.interface().variables;
-    std::vector<const VariableInfo *> lacking;
+    std::vector<const PortInfo *> lacking;
     size_t fitting = 0;
-    for (const VariableInfo &v : variables) {
+    for (const PortInfo &v : variables) {
       const bool isThere = std::any_of(weights_.begin(), weights_.end(), [&](const auto &w) { return w.has(v.name); });
       fitting += isThere;
       if (!isThere && !inputs_.has(v.name) && !givenElsewhere.count(v.name)) lacking.push_back(&v);
@@ -113,7 +113,7 @@ public:
   }
 
   Status variables(const std::set<std::string> &givenElsewhere) {
-    for (const VariableInfo &v : session_.interface().variables) {
+    for (const PortInfo &v : session_.interface().variables) {
       if (givenElsewhere.count(v.name)) continue;
       const NamedValues *source = sourceOf(v.name);
       if (source || !v.hasInitializer) OPC_RETURN_IF_ERROR(give(Port{v.name, "variable", v.desc}, source));
@@ -162,8 +162,8 @@ public:
   void noteUnused() {
     std::set<std::string> inputNames, variableNames;
     for (const PortInfo &p : session_.interface().inputs) inputNames.insert(p.name);
-    for (const VariableInfo &v : session_.interface().variables) variableNames.insert(v.name);
-    for (const NumberInfo &n : session_.interface().numbers) variableNames.insert(n.name);
+    for (const PortInfo &v : session_.interface().variables) variableNames.insert(v.name);
+    for (const PortInfo &n : session_.interface().numbers) variableNames.insert(n.name);
     auto note = [&](const NamedValues &values, const std::set<std::string> &a, const std::set<std::string> &b,
                     const char *kind) {
       std::string keys;
@@ -190,18 +190,18 @@ private:
     bool isInput() const { return std::string_view(kind) == "input"; }
   };
 
-  static std::string shownNames(const std::vector<const VariableInfo *> &list) {
+  static std::string shownNames(const std::vector<const PortInfo *> &list) {
     std::vector<std::string> names;
     for (size_t i = 0; i < list.size() && i < 5; ++i) names.push_back(list[i]->name);
     return joined(names, ", ") + (list.size() > names.size() ? ", ..." : "");
   }
 
   /// OPC0717: each variable with the key that may have been meant for it.
-  Status lackingWeights(const std::vector<const VariableInfo *> &lacking, size_t fitting) const {
+  Status lackingWeights(const std::vector<const PortInfo *> &lacking, size_t fitting) const {
     constexpr size_t kShown = 20;
     const auto &variables = session_.interface().variables;
     std::set<std::string> taken;
-    for (const VariableInfo &v : variables) taken.insert(v.name);
+    for (const PortInfo &v : variables) taken.insert(v.name);
     std::vector<std::string> free;
     size_t keys = 0;
     for (const NamedValues &w : weights_)

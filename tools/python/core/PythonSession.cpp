@@ -32,7 +32,7 @@ void copyInPieces(const StoredTensor &value, char *to) {
 /// What came with the graph, from where it lies straight into the session's memory.
 Status giveValues(Session &session, const GraphValues &values) {
   OPC_RETURN_IF_ERROR(values.areAsTheyWere());
-  for (const VariableInfo &v : session.interface().variables) {
+  for (const PortInfo &v : session.interface().variables) {
     const auto value = values.tensors->find(v.name);
     if (value == values.tensors->end() || value->second.desc != v.desc) continue;
     if (void *to = session.variableData(v.name)) {
@@ -118,7 +118,7 @@ py::array PythonSession::variable(const std::string &name) {
 
 void PythonSession::setVariable(const std::string &name, py::handle value) {
   const Use use(this);
-  for (const VariableInfo &v : interface_.variables) {
+  for (const PortInfo &v : interface_.variables) {
     if (v.name != name) continue;
     const std::string what = "variable '" + name + "'";
     HostTensor tensor = valueOf(HostTensor::createUninitialized(v.desc.data_type(), v.desc.shape()));
@@ -127,7 +127,7 @@ void PythonSession::setVariable(const std::string &name, py::handle value) {
     array.copyTo(tensor.data());
     return python::check(session_.setVariable(name, tensor));
   }
-  for (const NumberInfo &n : interface_.numbers) {
+  for (const PortInfo &n : interface_.numbers) {
     if (n.name != name) continue;
     HostTensor tensor = valueOf(HostTensor::createUninitialized(n.desc.data_type(), n.desc.shape()));
     const AnyArray array(value, n.desc.data_type(), "'" + name + "'");
@@ -141,9 +141,9 @@ void PythonSession::setVariable(const std::string &name, py::handle value) {
 size_t PythonSession::loadVariables(const std::string &path, bool isPart) {
   const Use use(this);
   const std::unique_ptr<TensorArchive> archive = valueOf(openTensorArchive(path));
-  std::vector<const VariableInfo *> found;
+  std::vector<const PortInfo *> found;
   std::vector<std::string> lacking;
-  for (const VariableInfo &v : interface_.variables)
+  for (const PortInfo &v : interface_.variables)
     if (archive->contains(v.name))
       found.push_back(&v);
     else
@@ -154,7 +154,7 @@ size_t PythonSession::loadVariables(const std::string &path, bool isPart) {
                  concat(path, " lacks ", lacking.size(), " of the graph's ",
                         counted(interface_.variables.size(), "variable"), ": '", joined(lacking, "', '"), "'"))
               .withHelp("give a file that has them, or load a part: partial=True"));
-  for (const VariableInfo *v : found) {
+  for (const PortInfo *v : found) {
     TensorReadOptions options;
     options.voidType = v->desc.data_type();
     const HostTensor value = valueOf(archive->read(v->name, options));
@@ -168,7 +168,7 @@ void PythonSession::saveVariables(const std::string &path) {
   const Use use(this);
   check(cli::checkEnding("save_weights", path, {".npz", ".safetensors", ".st"}));
   std::vector<HostTensor> values;
-  for (const VariableInfo &v : interface_.variables) values.push_back(valueOf(session_.variable(v.name)));
+  for (const PortInfo &v : interface_.variables) values.push_back(valueOf(session_.variable(v.name)));
   NamedTensors tensors;
   for (size_t i = 0; i < values.size(); ++i) tensors.emplace_back(interface_.variables[i].name, &values[i]);
   const bool isNpz = path.size() > 4 && path.compare(path.size() - 4, 4, ".npz") == 0;
