@@ -127,6 +127,7 @@ REGISTER_USER_OP("expand")
          "dimension.")
     .Cases({Case("rows").In("in", {1, 4}, 0, 2).Attr("expand_shape", Shape({3, 4})).Types(kMoved),
             Case("lead").In("in", {3, 1}, 0, 2).Attr("expand_shape", Shape({2, -1, 5})).Types(kMoved),
+            Case("both").In("in", {1, 4}, 0, 2).Attr("expand_shape", Shape({2, 3, 4})).Types(kMoved),
             Case("scalar").In("in", {}, 0, 2).Attr("expand_shape", Shape({7})).Types(kMoved)})
     .Kernel<MoveKernel<bindExpand, expandMap>>()
     .Kernel<FunctionKernel<bindExpand>>(movesOnGpu());
