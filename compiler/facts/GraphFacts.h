@@ -40,14 +40,14 @@ struct GraphTensor {
 };
 
 /// What an op reads.
-struct GraphInput {
+struct GraphOperand {
   GraphSlot slot;
   std::string tensor; // its name
 };
 
 struct GraphOp {
   std::string name, type;
-  std::vector<GraphInput> inputs;
+  std::vector<GraphOperand> inputs;
   std::vector<GraphTensor> outputs;
   std::map<std::string, AttrValue> attrs;
   SourceRange range;
@@ -114,9 +114,10 @@ inline constexpr const char *kPythonLibrary = "python";
 struct GraphTask {
   std::string op, kernel; // "fc1", "cpu/matmul/f32"
   uint32_t stream = 0;
-  std::optional<std::string> library; // of the kernel, as libraryName() says: empty: built in; none where nobody knows
-  int32_t priority = 0;               // with which the kernel was registered
-  int64_t region = -1;                // which one; -1: a task of its own
+  // Of the kernel, as libraryName() says; empty: it is built in; none where nobody knows.
+  std::optional<std::string> library = std::nullopt;
+  int32_t priority = 0; // with which the kernel was registered
+  int64_t region = -1;  // which one; -1: a task of its own
 };
 
 struct MemoryFacts {

@@ -124,7 +124,7 @@ Json opRecord(const GraphOp &op) {
   if (!op.after.empty()) record["after"] = std::set<std::string>(op.after.begin(), op.after.end());
   Json attrs = Json::object(), in = Json::object(), out = Json::object();
   for (const auto &a : op.attrs) attrs[a.first] = attrRecord(a.second);
-  for (const GraphInput &i : op.inputs) in[i.slot.text()] = i.tensor;
+  for (const GraphOperand &i : op.inputs) in[i.slot.text()] = i.tensor;
   for (const GraphTensor &o : op.outputs) out[o.name] = o.tensor;
   if (!attrs.empty()) record["attrs"] = std::move(attrs);
   if (!in.empty()) record["in"] = std::move(in);

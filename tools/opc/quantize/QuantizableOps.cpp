@@ -31,7 +31,7 @@ bool isSet(const GraphOp &op, const char *name) {
 
 /// The first tensor of the input `arg` of an op.
 size_t inputOf(const GraphOp &op, const std::string &arg) {
-  const auto isIt = [&](const GraphInput &in) { return in.slot.argument == arg && in.slot.index == 0; };
+  const auto isIt = [&](const auto &in) { return in.slot.argument == arg && in.slot.index == 0; };
   return static_cast<size_t>(std::find_if(op.inputs.begin(), op.inputs.end(), isIt) - op.inputs.begin());
 }
 
