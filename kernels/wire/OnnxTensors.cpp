@@ -14,8 +14,8 @@ using Kind = OnnxFault::Kind;
 
 constexpr int kOnnxStrings = 8;
 
-/// Calls f with the list that ONNX keeps a type in, and a value of the type that its numbers have in memory: short types
-/// are int32 and the bits of floats that C++ lacks, those under a byte int32 with a byte of them in each.
+/// Calls f with the list that ONNX keeps a type in, and a value of the type that its numbers have in memory: short
+/// types are int32 and the bits of floats that C++ lacks, those under a byte int32 with a byte of them in each.
 template <class F> auto withList(const onnx::Tensor &tensor, DataType type, F &&f) {
   if (isPackedInFiles(type)) return f(tensor.int32_data(), uint8_t());
   return visit(type, [&](auto tag) {

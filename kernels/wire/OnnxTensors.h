@@ -17,8 +17,8 @@ DataType fromOnnxType(int64_t number);
 
 /// What is wrong with a tensor, to be said behind its name.
 struct OnnxFault {
-  /// kForm: it is not as ONNX has tensors. kType: of an element type that opc does not have. kElements: there are others
-  /// than its type says.
+  /// kForm: it is not as ONNX has tensors. kType: of an element type that opc does not have. kElements: there are
+  /// others than its type says.
   enum class Kind { kNone, kForm, kType, kElements } kind = Kind::kNone;
   std::string text = {}; // "it holds 3 values, f32[2] has 2"
   bool isFault() const { return kind != Kind::kNone; }

@@ -3,9 +3,7 @@
 #include "DlpackTensors.h"
 
 #include "CapiCalls.h"
-#include "opc/ElementTypes.h"
 
-#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -15,11 +13,42 @@ namespace {
 constexpr int32_t kDlCpu = 1; // kDLCPU
 constexpr uint8_t kDlBool = 6;
 
+// dlpack.h: kDLInt 0, kDLUInt 1, kDLFloat 2, kDLBfloat 4, kDLBool 6, kDLFloat8_e4m3fn 10,
+// kDLFloat8_e4m3fnuz 11, kDLFloat8_e5m2 12, kDLFloat8_e5m2fnuz 13, kDLFloat8_e8m0fnu 14. Types under a byte are packed
+// there, and a byte each here: they go as bytes
+struct TypeName {
+  DataType type;
+  uint8_t code, bits;
+};
+constexpr TypeName kTypes[] = {
+    {kInt8, 0, 8},
+    {kInt16, 0, 16},
+    {kInt32, 0, 32},
+    {kInt64, 0, 64},
+    {kUInt8, 1, 8},
+    {kUInt16, 1, 16},
+    {kUInt32, 1, 32},
+    {kUInt64, 1, 64},
+    {kFloat16, 2, 16},
+    {kFloat, 2, 32},
+    {kDouble, 2, 64},
+    {kBFloat16, 4, 16},
+    {kBool, kDlBool, 8},
+    {kFloat8E4M3FN, 10, 8},
+    {kFloat8E5M2, 12, 8},
+    {kFloat8E4M3FNUZ, 11, 8},
+    {kFloat8E5M2FNUZ, 13, 8},
+    {kFloat8E8M0, 14, 8},
+    {kInt4, 0, 8},
+    {kInt2, 0, 8},
+    {kUInt4, 1, 8},
+    {kUInt2, 1, 8},
+    {kFloat4E2M1, 1, 8},
+};
+
 std::string typeText(opc_dl_data_type type) {
-  for (const DataType known : dataTypes<types::All>())
-    if (const opc_dl_data_type own = dlpackType(known);
-        own.code == type.code && own.bits == type.bits && type.lanes == 1)
-      return dataTypeName(known);
+  for (const TypeName &t : kTypes)
+    if (t.code == type.code && t.bits == type.bits && type.lanes == 1) return dataTypeName(t.type);
   return "DLPack code " + std::to_string(type.code) + " with " + std::to_string(type.bits) + " bits and " +
          std::to_string(type.lanes) + " lanes";
 }
@@ -67,26 +96,10 @@ struct Owned {
 
 } // namespace
 
-// dlpack.h: kDLInt 0, kDLUInt 1, kDLFloat 2, kDLBfloat 4, kDLBool 6, and a code for each float of a byte. Types under a
-// byte are packed there, and a byte each here: they go as bytes.
 opc_dl_data_type dlpackType(DataType type) {
-  const ElementType &element = elementType(type);
-  const auto bits = static_cast<uint8_t>(std::max(element.bits, 8));
-  switch (type) {
-  case kBFloat16: return {4, bits, 1};
-  case kFloat8E4M3FN: return {10, bits, 1};
-  case kFloat8E4M3FNUZ: return {11, bits, 1};
-  case kFloat8E5M2: return {12, bits, 1};
-  case kFloat8E5M2FNUZ: return {13, bits, 1};
-  case kFloat8E8M0: return {14, bits, 1};
-  default: break;
-  }
-  switch (element.kind) {
-  case ElementClass::kNone: return {0, 0, 0};
-  case ElementClass::kFloating: return {2, bits, 1};
-  case ElementClass::kBool: return {kDlBool, bits, 1};
-  default: return {static_cast<uint8_t>(element.isSigned ? 0 : 1), bits, 1};
-  }
+  for (const TypeName &t : kTypes)
+    if (t.type == type) return {t.code, t.bits, 1};
+  return {0, 0, 0};
 }
 
 Status checkRank(const opc_dl_tensor &t, const std::string &what) {

@@ -83,19 +83,16 @@ struct Session::Impl : runtime::LocalRanks {
       if (p.isBatched) shape.Set(0, shape.At(0) * job.microBatches);
       return user_op::TensorDesc(shape, p.desc.data_type());
     };
-    for (const JobPort &p : job.inputs) {
-      inputIndex.emplace(p.name, interface.inputs.size());
-      interface.inputs.push_back({p.name, whole(p)});
-    }
-    for (const JobPort &p : job.outputs) {
-      outputIndex.emplace(p.name, interface.outputs.size());
-      interface.outputs.push_back({p.name, whole(p)});
-    }
-    for (const JobPort &v : job.variables) {
-      variableIndex.emplace(v.name, interface.variables.size());
-      PortInfo &own = interface.variables.emplace_back(PortInfo{v.name, v.desc});
-      own.trainable = v.trainable, own.hasInitializer = v.hasInitializer || v.hasValue, own.hasValue = v.hasValue;
-    }
+    const auto describe = [&](const std::vector<JobPort> &ports, std::vector<PortInfo> *to, auto *index) {
+      for (const JobPort &p : ports) {
+        index->emplace(p.name, to->size());
+        PortInfo &own = to->emplace_back(PortInfo{p.name, whole(p)});
+        own.trainable = p.trainable, own.hasInitializer = p.hasInitializer || p.hasValue, own.hasValue = p.hasValue;
+      }
+    };
+    describe(job.inputs, &interface.inputs, &inputIndex);
+    describe(job.outputs, &interface.outputs, &outputIndex);
+    describe(job.variables, &interface.variables, &variableIndex);
     for (const auto &r : here)
       for (const runtime::ModelPort &v : r->graph().model().variables)
         constantBytes += r->graph().model().tensors[v.tensor].bytes;
