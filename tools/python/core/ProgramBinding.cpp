@@ -41,9 +41,11 @@ py::list factsOf(const std::vector<GraphTensor> &tensors) {
 py::list opsOf(const GraphFacts &facts) {
   py::list ops;
   for (const GraphOp &op : facts.ops) {
+    py::list inputs;
+    for (const GraphOperand &in : op.inputs) inputs.append(py::make_tuple(in.slot.text(), in.tensor));
     py::dict attrs;
     for (const auto &[name, value] : op.attrs) attrs[py::str(name)] = attrToPython(value);
-    ops.append(py::make_tuple(op.name, op.type, op.inputs, factsOf(op.outputs), attrs, op.loc));
+    ops.append(py::make_tuple(op.name, op.type, inputs, factsOf(op.outputs), attrs, op.loc));
   }
   return ops;
 }
