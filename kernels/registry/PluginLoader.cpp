@@ -3,6 +3,7 @@
 #include "PluginLoader.h"
 
 #include "OpeningPlugin.h"
+#include "PluginLibrary.h"
 #include "PluginOpeners.h"
 #include "opc/Version.h"
 
@@ -10,6 +11,9 @@
 #include <charconv>
 #include <dlfcn.h>
 #include <exception>
+#include <map>
+#include <mutex>
+#include <utility>
 
 namespace opc {
 namespace {
@@ -70,10 +74,39 @@ Result<void *> openLibrary(const std::string &path) {
   }
 }
 
+/// What shared libraries register when they are opened first, for every registry of the process that opens them. They
+/// stay open until its end.
+struct Libraries {
+  std::mutex mutex;
+  std::map<const void *, user_op::PendingRegistrations> registrations;
+  std::map<std::string, const void *> byPath;
+};
+Libraries &libraries() {
+  static auto &all = *new Libraries;
+  return all;
+}
+
+user_op::PendingRegistrations registrationsOf(const std::string &path, const void *library,
+                                              user_op::PendingRegistrations *pending) {
+  Libraries &all = libraries();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  all.byPath[path] = library;
+  const auto [it, isNew] = all.registrations.try_emplace(library);
+  if (isNew) it->second = std::exchange(*pending, {});
+  return it->second;
+}
+
 } // namespace
 
 const char *openingPlugin() noexcept { return opening; }
 bool hasOpenedPlugin() noexcept { return hasOpened; }
+
+const void *pluginLibrary(const std::string &path) {
+  Libraries &all = libraries();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto it = all.byPath.find(path);
+  return it == all.byPath.end() ? nullptr : it->second;
+}
 
 std::string loadedText(const std::vector<PluginInfo> &plugins) {
   std::string libraries, others;
@@ -98,7 +131,7 @@ Result<LoadedPlugin> openPlugin(const std::string &path) {
   plugin.info.apiVersion = version();
   if (plugin.info.apiVersion != OPC_SDK_API_VERSION) return wrongVersion(path, "it uses", plugin.info.apiVersion);
   auto *list = static_cast<user_op::PendingRegistrations *>(take());
-  plugin.registrations = std::exchange(*list, {});
+  plugin.registrations = registrationsOf(path, handle, list);
   for (const auto &op : plugin.registrations.ops)
     if (op.origin.apiVersion != OPC_SDK_API_VERSION)
       return wrongVersion(path, "op '" + op.name + "' was compiled against", op.origin.apiVersion);

@@ -5,6 +5,7 @@
 #include "DerivedGradient.h"
 #include "DeviceKernels.h"
 #include "NearestNames.h"
+#include "PluginLibrary.h"
 #include "PluginOverrides.h"
 
 #include <algorithm>
@@ -342,6 +343,9 @@ Result<PluginInfo> Registry::loadPlugin(const std::string &plugin) {
   for (const PluginInfo &p : impl_->plugins)
     if (p.path == path) return p; // naming a library twice on the command line is not a conflict
   OPC_ASSIGN_OR_RETURN(LoadedPlugin loaded, openPlugin(path));
+  if (const void *library = pluginLibrary(path))
+    for (const PluginInfo &p : impl_->plugins)
+      if (pluginLibrary(p.path) == library) return p; // under another path
   if (isOverriding(plugin)) OPC_RETURN_IF_ERROR(overrideNames(*this, path, &loaded.registrations));
   OPC_RETURN_IF_ERROR(add(std::move(loaded.registrations), path, &loaded.info));
   impl_->plugins.push_back(loaded.info);

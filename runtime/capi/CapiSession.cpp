@@ -123,7 +123,9 @@ Status checkLoaded(const opc_session &session, const TensorArchive &archive, con
   for (const TensorEntry &e : archive.entries()) keys.push_back(e.key);
   for (const std::string *name : session.variables.names)
     if (!archive.contains(*name) && !session.given.count(*name)) lacking.push_back(*name);
-  if (lacking.empty() || (found && allowsPart)) return Status::ok();
+  if (found ? lacking.empty() || allowsPart : session.variables.names.empty()) return Status::ok();
+  if (lacking.empty()) // all have got values before
+    for (const std::string *name : session.variables.names) lacking.push_back(*name);
   const std::string shown =
       "'" +
       joined(std::vector<std::string>(lacking.begin(), lacking.begin() + std::min<size_t>(lacking.size(), 8)), "', '") +

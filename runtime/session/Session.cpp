@@ -587,7 +587,7 @@ Result<void *> Session::inputMemory(const std::string &name) {
 
 bool Session::lendInput(const std::string &name, const void *data) {
   auto it = impl_->inputIndex.find(name);
-  if (it == impl_->inputIndex.end() || !impl_->isPlain() || impl_->sizes ||
+  if (it == impl_->inputIndex.end() || !data || !impl_->isPlain() || impl_->sizes ||
       reinterpret_cast<uintptr_t>(data) % 64 != 0 ||
       !impl_->graph().lend(impl_->here[0]->input(it->second)->tensor, data))
     return false;

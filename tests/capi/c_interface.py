@@ -528,6 +528,35 @@ class Digits(unittest.TestCase):
         # What was set before is not missing.
         lib.session_set_variable(session, b"fc1_w", dlpack(full["fc1_w"]))
         lib.session_load_variables(session, part.encode(), None)
+        # Also where all were set, a file with none of them is another one.
+        refused(none, None, "none of the 1 tensor of", "the file has other")
+        refused(none, c.byref(count), "none of the 1 tensor of", "the file has other")
+
+    def test_a_plugin_of_several_contexts(self):
+        """Its operators are there in each that loads it, under whatever path, and after the first is gone."""
+        source, library = (os.path.join(scratch.name, "capi_doubles" + end) for end in (".cpp", ".so"))
+        with open(source, "w", encoding="utf-8") as f:
+            f.write('#include "opc/Elementwise.h"\n'
+                    'namespace opc::user_op { namespace { OPC_SCALAR(CapiDoubles, x) { return x + x; }\n'
+                    'REGISTER_USER_OP("capi_doubles").Input("x").Output("y").Elementwise<CapiDoubles>(); } }\n')
+        flags = [subprocess.run([OPC, "sdk", f], capture_output=True, text=True, check=True).stdout.split() for f in ("--cflags", "--ldflags")]
+        subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-w", "-fPIC", "-shared", *flags[0], source, "-o", library, *flags[1]], check=True)
+        link = os.path.join(scratch.name, "same.so")
+        os.symlink(library, link)
+        plan = compiled("doubles", 'op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 4 } data_type: kFloat } } }\n'
+                        'op { name: "p" user_conf { op_type_name: "capi_doubles" input { key: "x" value { s: "x/out" } } } }\n'
+                        'op { name: "y" output_conf { in: "p/y_0" out: "out" } }\n', "--plugin", library)
+        contexts = []
+        for path in (library, link, library):
+            context = lib.make("context_create", API)
+            lib.context_load_plugin(context, path.encode())
+            lib.context_load_plugin(context, library.encode()) # once more is no conflict
+            session = lib.make("session_create", context, lib.make("plan_load_file", context, plan.encode()), None)
+            x = np.arange(4, dtype=np.float32)
+            lib.session_feed(session, b"x", dlpack(x))
+            lib.session_run(session, 1)
+            np.testing.assert_array_equal(lib.fetch(session, "y"), 2 * x)
+            contexts.append(context)
 
     def test_no_compiler(self):
         context = lib.make("context_create", API)
