@@ -60,6 +60,23 @@ bool hasPieces(Operation *op) {
   });
 }
 
+/// The op as its plan will have it on a rank: with what its tensors are pieces of.
+std::unique_ptr<OpInstance> toPiece(ir::UserOp op, const user_op::OpDef &def) {
+  auto piece = ir::toInstance(op, def);
+  std::vector<user_op::TensorShard> shards;
+  for (const ir::ShardingAttr attr : op->getAttrOfType<ArrayAttr>(ir::kShardingAttr).getAsRange<ir::ShardingAttr>()) {
+    const size_t i = shards.size(), inputs = piece->inputDescs().size();
+    const user_op::TensorDesc &own = i < inputs ? piece->inputDescs()[i] : piece->outputDescs()[i - inputs];
+    const ArrayRef<int64_t> dims = attr.getDims();
+    const ArrayRef<SbpParallel> states = attr.getState().getStates();
+    shards.push_back({user_op::TensorDesc(Shape({dims.begin(), dims.end()}), own.data_type()),
+                      std::vector<int64_t>(dims.size(), 0),
+                      {states.begin(), states.end()}});
+  }
+  piece->setShards(std::move(shards), ParallelContext(0, 1));
+  return piece;
+}
+
 /// Bytes that a kernel needs beside its tensors; an error is found again when memory is planned.
 uint64_t workspaceOf(const OpInstance &instance, const user_op::KernelDef &kernel) {
   const auto bytes = instance.tmpSize(kernel);
@@ -115,6 +132,9 @@ LoopKey findLoop(Operation *op, const OpInstance &instance, const LoopSearch &to
   Value whole = op->getResult(0);
   if (loops.rows) {
     if (hasPiecesOfRows(op, loops.rows->size)) return noLoop(FusionReason::kNoLoop);
+    // Rows that are put together may be some of several ranks: a region knows nothing of the others, as a mean must.
+    if (hasPieces(op) && !joinable(*toPiece(cast<ir::UserOp>(op), instance.def()), **kernel).rows)
+      return noLoop(FusionReason::kNoLoop);
     const auto &inputs = loops.rows->inputs;
     const auto at = std::find(inputs.begin(), inputs.end(), user_op::RowPart::kRow) - inputs.begin();
     if (at == static_cast<std::ptrdiff_t>(inputs.size())) return noLoop(FusionReason::kNoLoop);

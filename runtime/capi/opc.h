@@ -141,8 +141,8 @@ typedef struct opc_port {
 } opc_port;
 
 opc_status opc_session_port_count(const opc_session *session, opc_port_kind kind, size_t *count);
-/* In the plan's order, as opc show lists it: that of an ONNX model, and else the canonical one of graph files, which is not
- * that of the file (docs/graph-format.md). Names stay: look for them. */
+/* In the plan's order, as opc show lists it: that of an ONNX model, and else the canonical one of graph files, which is
+ * not that of the file (docs/graph-format.md). Names stay: look for them. */
 opc_status opc_session_port(const opc_session *session, opc_port_kind kind, size_t index, opc_port *port);
 /* The same with the smallest shape that the port can have, where opc_session_port gives the largest: they differ where
  * the plan leaves sizes open. An input is fed with any shape between them; inputs that share a size agree about it when

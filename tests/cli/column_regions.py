@@ -160,6 +160,29 @@ class ColumnRegions(RowCase):
             np.testing.assert_array_equal(z["dx"], want.astype(np.float32))
             np.testing.assert_allclose(z["db"], want.sum(0), rtol=1e-5, atol=1e-3)
 
+    def test_rows_of_several_ranks(self):
+        """Each rank puts its rows together: a mean is of all rows, and a sum of those here stays in the loop."""
+        want = {"reduce_sum": np.sum, "reduce_mean": np.mean, "reduce_max": np.max, "reduce_min": np.min, "reduce_prod": np.prod, "reduce_nansum": np.nansum}
+        rng = np.random.default_rng(1)
+        for shape, axes in (((12, 20), (0,)), ((9, 5), (0,)), ((8, 4, 6), (0, 1)), ((6, 4, 10), (0, 1))):
+            for dtype in ("f32", "f64"):
+                x = rng.uniform(0.5, 1.5, shape).astype({"f32": np.float32, "f64": np.float64}[dtype])
+                for type in REDUCTIONS:
+                    g = ColumnGraph()
+                    source = g.input(shape, dtype)
+                    g.output("y", g.columns(type, g.unary("square", source), True))
+                    with open(self.path("g.pbtxt"), "w", encoding="utf-8") as f:
+                        f.write(g.text())
+                    np.savez(self.path("in.npz"), **{next(iter(g.inputs)): x})
+                    for mesh in ("2", "3", "2x2"):
+                        pins = ["--mesh", mesh, "--sbp", f"op1={'S(0),S(0)' if 'x' in mesh else 'S(0)'}"]
+                        with self.subTest(shape=shape, dtype=dtype, type=type, mesh=mesh):
+                            self.outputs("-j", "2", "--in-process", *pins)
+                            with np.load(self.path("out.npz")) as z:
+                                np.testing.assert_allclose(z["y"].reshape(-1), want[type](x.astype(np.float64) ** 2, axis=axes).reshape(-1), rtol=1e-5 if dtype == "f32" else 1e-13)
+                    regions = [r["ops"] for r in self.fusion("--mesh", "2", "--sbp", "op1=S(0)", "--sbp", "op2=P")["regions"]] if type in ("reduce_sum", "reduce_mean") else None
+                    self.assertEqual(regions, {"reduce_sum": [["op1", "op2"]], "reduce_mean": []}.get(type))
+
     def test_boundaries(self):
         g = ColumnGraph()  # sums of all rows are there when the loop is at its end
         x = g.unary("exp", g.input((32, 64), "f32"))
