@@ -2,9 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RegistrySnapshot.h"
 
-#include "PluginOverrides.h"
-
-#include <dlfcn.h>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -31,13 +28,6 @@ Result<RegistryPtr> make(const std::vector<std::pair<std::string, RegistryPart>>
   return RegistryPtr(std::move(registry));
 }
 
-/// The list that plugins' registrars fill, which loading empties.
-user_op::PendingRegistrations *registrarsOf(const std::string &file) {
-  void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-  auto *take = handle ? reinterpret_cast<void *(*)()>(dlsym(handle, "opcSdkPendingRegistrations")) : nullptr;
-  return take ? static_cast<user_op::PendingRegistrations *>(take()) : nullptr;
-}
-
 } // namespace
 
 RegistryPtr currentRegistry() {
@@ -62,16 +52,13 @@ Status setRegistryPart(const std::string &name, RegistryPart part) {
 }
 
 Status addPlugin(const std::string &plugin) {
-  const std::string path = pluginPath(plugin), file = path.find('/') == std::string::npos ? "./" + path : path;
   {
     Parts &all = parts();
     const std::lock_guard lock(all.lock);
     for (const auto &known : all.list)
       if (known.first == plugin) return Status::ok();
   }
-  OPC_ASSIGN_OR_RETURN(LoadedPlugin loaded, openPlugin(path));
-  return setRegistryPart(plugin, [plugin, file, kept = std::move(loaded.registrations)](Registry *registry) -> Status {
-    if (user_op::PendingRegistrations *list = registrarsOf(file)) *list = kept;
+  return setRegistryPart(plugin, [plugin](Registry *registry) -> Status {
     Result<PluginInfo> info = registry->loadPlugin(plugin);
     return info ? Status::ok() : info.status();
   });
