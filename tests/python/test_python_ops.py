@@ -146,6 +146,20 @@ def calls_opc(x):
     return run_one(leaky_relu, np.array(x))
 
 
+own_program = []
+
+
+@bad("OPC0625", "opc is called inside the kernel of op 'bad::runs_its_own_session'")
+def runs_its_own_session(x):
+    return own_program[-1].run(x=np.array(x))["y"]
+
+
+@bad("OPC0625", "opc is called inside the kernel of op 'bad::saves_its_own_session'")
+def saves_its_own_session(x):
+    own_program[-1].save_weights("w.npz")
+    return x
+
+
 @bad("OPC0622", "ZeroDivisionError")
 def raises(x):
     return x / (1 // 0)
@@ -265,6 +279,7 @@ class Contract(unittest.TestCase):
                 g = opc.Graph()
                 g.output("y", op(g.input("x", (2, 3)), name="node"))
                 program = g.compile()
+                own_program.append(program)
                 for _ in range(2):  # the session stays usable
                     with self.assertRaises(opc.ExecutionError) as caught:
                         program.run(x=X)
@@ -272,6 +287,7 @@ class Contract(unittest.TestCase):
                     for said in (part, "bad::" + name, "node"):
                         self.assertIn(said, str(caught.exception))
         kept.clear()
+        own_program.clear()
 
     def test_an_exception_has_the_python_line(self):
         with self.assertRaises(opc.ExecutionError) as caught:

@@ -30,6 +30,26 @@ def run_child(program, timeout=120, **options):
     return subprocess.Popen([sys.executable, "-c", head + textwrap.dedent(program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
+SUBINTERPRETER = """
+import sys
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+i = interpreters.create()
+try:
+    print(interpreters.run_string(i, f"import sys; sys.path[:0] = {sys.argv[1:]!r}; import opc"))
+except Exception as e:
+    print(e)
+interpreters.destroy(i)
+sys.path[:0] = sys.argv[1:]
+import opc
+g = opc.Graph()
+g.output("y", g.input("x", ()) + 1.0)
+print("main:", g.compile().run(x=2.0)["y"])
+"""
+
+
 class Threads(unittest.TestCase):
     def test_sixteen_sessions(self):
         program = chain(bad=True).compile()
@@ -92,6 +112,37 @@ class Threads(unittest.TestCase):
         thread.join()
         self.assertTrue(refused)
         session.run()
+
+    def test_two_threads_make_one_session(self):
+        for _ in range(30):
+            g = opc.Graph()
+            n = g.variable("v", (), init=0.0) + 1.0
+            opc.ops.assign(g.tensor("v"), n)
+            g.output("n", n)
+            program, together, done = g.compile(), threading.Barrier(2), []
+
+            def work():
+                together.wait()
+                try:
+                    program.run()
+                    done.append(1)
+                except RuntimeError as e:
+                    self.assertIn("make a session for each thread", str(e))
+
+            threads = [threading.Thread(target=work) for _ in range(2)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+            self.assertGreaterEqual(len(done), 1)
+            self.assertEqual(program.variables["v"], len(done))
+
+    def test_subinterpreters_are_refused(self):
+        child = subprocess.run([sys.executable, "-c", SUBINTERPRETER, *sys.path], capture_output=True, text=True, timeout=60)
+        self.assertEqual(child.returncode, 0, child.stderr)
+        self.assertIn("ImportError", child.stdout)
+        self.assertIn("this is a subinterpreter: use threads or processes", child.stdout)
+        self.assertIn("main: 3.0", child.stdout)
 
     def test_graphs_in_two_threads(self):
         texts = {}

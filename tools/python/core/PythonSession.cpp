@@ -80,9 +80,10 @@ template <class List> [[noreturn]] void noSuch(const char *what, const std::stri
 } // namespace
 
 PythonSession::Use::Use(PythonSession *s) : session(s) {
-  if (session->inUse_.exchange(true))
-    throw std::runtime_error("this session is running in another thread; make a session for each thread: "
-                             "program.session()");
+  if (!session->inUse_.exchange(true)) return;
+  python::check(refuseInsideKernel()); // it is the kernel's own run that has the session
+  throw std::runtime_error("this session is running in another thread; make a session for each thread: "
+                           "program.session()");
 }
 
 PythonSession::PythonSession(std::shared_ptr<CompiledProgram> program, const SessionOptions &options, bool codegen,

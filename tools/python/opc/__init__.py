@@ -3,6 +3,7 @@
 import os
 from typing import Any, Mapping, Optional, Union
 
+from . import _interpreter  # before the core, which would wait for ever
 from . import _core, _op, _options, init, optim
 from ._dtypes import DType, dtype
 from ._errors import Error, ExecutionError, GraphError, InternalError, OpcWarning, UnsupportedError, UsageError, usage as _usage

@@ -1,6 +1,7 @@
 """Compiled graphs and their sessions."""
 # SPDX-License-Identifier: Apache-2.0
 import os
+import threading
 import weakref
 from typing import Any, Dict, Iterator, MutableMapping, Optional, Tuple, Union
 
@@ -146,6 +147,7 @@ class Program(OneOfAKind):
         self.name = name
         self._session: Optional[Session] = None
         self._parents: Optional[Session] = None  # of the process that forked
+        self._making = threading.Lock()
         self._of_model = ""  # the path of the model that it is made of
         _programs.add(self)
 
@@ -194,13 +196,23 @@ class Program(OneOfAKind):
 
     @property
     def default_session(self) -> Session:
-        if self._session is None:
-            self._session = self.session()
-            if self._parents:
-                for name in self._parents.variables:
-                    self._session.variables[name] = self._parents.variables[name]
-                self._session.step = self._parents.step
-        return self._session
+        return self._session or self._make_session()
+
+    def _make_session(self) -> Session:
+        # Whoever waited here within a kernel could wait for a thread that waits for the kernel.
+        if not self._making.acquire(blocking=False):
+            raise RuntimeError("this session is being made in another thread; make a session for each thread: program.session()")
+        try:
+            if self._session is None:
+                made = self.session()
+                if self._parents:
+                    for name in self._parents.variables:
+                        made.variables[name] = self._parents.variables[name]
+                    made.step = self._parents.step
+                self._session = made
+            return self._session
+        finally:
+            self._making.release()
 
     @property
     def variables(self) -> Variables:
@@ -218,6 +230,7 @@ _programs: "weakref.WeakSet[Program]" = weakref.WeakSet()
 def _after_fork() -> None:
     """In the child. A session's threads stay behind: each program makes another session, which goes on with the values."""
     for program in _programs:
+        program._making = threading.Lock()  # a thread that held the other one stayed behind
         if program._session:
             program._session, program._parents = None, program._session
 
