@@ -69,6 +69,61 @@ class Operators(unittest.TestCase):
         with self.assertRaises(opc.GraphError):
             f // g.input("four", (4,))
 
+    def test_numbers_over_tensors_are_divided_once(self):
+        small = np.array([1e-40, -1e-40, 3e-39, 1e-45, 7.0, 0.0], "f")
+        for x in (small, np.linspace(0.01, 1000, 4097).astype("f"), np.array([1e-310, 5e-324, 3.0]), np.array([6e-8, 1e-4, 3], "e")):
+            for number in (0.0, 1e-10, 1.0, 0.1, 3, 7e-3):
+                for codegen in (True, False):
+                    g = opc.Graph()
+                    g.output("out", number / g.input("x", x.shape, x.dtype))
+                    with np.errstate(all="ignore"):
+                        expected = x.dtype.type(number) / x
+                    np.testing.assert_array_equal(g.compile().session(codegen=codegen).run(x=x)["out"], expected)
+        i = np.array([3, -7, 1, 100], "i4")
+        g = opc.Graph()
+        g.output("out", 50 / g.input("i", i.shape, "i32"))
+        np.testing.assert_array_equal(g.compile().run(i=i)["out"], np.trunc(50 / i))
+
+    def test_the_gradient_of_a_number_over_a_tensor(self):
+        x = np.array([0.3, -2.0, 7.0])
+        g = opc.Graph()
+        t = g.input("x", x.shape, "f64")
+        g.output("loss", (0.1 / t).sum())
+        np.testing.assert_allclose(g.grad("loss", [t]).compile().run(x=x)["x.grad"], -0.1 / x**2, rtol=1e-15)
+
+    def test_numbers_beyond_i64(self):
+        u = np.array([2**64 - 1, 2**63, 2**63 - 1, 5], "u8")
+        for number in (2**63, 2**63 + 12345, 2**64 - 1):
+            n = np.uint64(number)
+            for compute in (lambda u, n: u + n, lambda u, n: u - n, lambda u, n: n - u, lambda u, n: u * n, lambda u, n: u // n, lambda u, n: u % n, lambda u, n: n // u, lambda u, n: n % u,
+                            lambda u, n: u & n, lambda u, n: u | n, lambda u, n: u ^ n, lambda u, n: u < n, lambda u, n: u <= n, lambda u, n: u > n, lambda u, n: u >= n):  # fmt: skip
+                g = opc.Graph()
+                g.output("out", compute(g.input("u", u.shape, "u64"), number))
+                for codegen in (True, False):
+                    np.testing.assert_array_equal(g.compile().session(codegen=codegen).run(u=u)["out"], compute(u, n))
+            g = opc.Graph()
+            x = g.input("u", u.shape, "u64")
+            g.output("quotient", x / number)
+            g.output("reverse", number / x)
+            found = g.compile().run(u=u)
+            np.testing.assert_array_equal(found["quotient"], u // n)
+            np.testing.assert_array_equal(found["reverse"], n // u)
+        g = opc.Graph()
+        x = np.array([1.5, -2e30], "f")
+        g.output("sum", g.input("x", x.shape) + 2**70)
+        np.testing.assert_array_equal(g.compile().run(x=x)["sum"], x + np.float32(2**70))
+
+    def test_bools_beside_bools(self):
+        b = np.array([True, False])
+        for compute in (lambda b: b > True, lambda b: b >= False, lambda b: True > b, lambda b: b <= np.False_, lambda b: b & np.True_):
+            g = opc.Graph()
+            g.output("out", compute(g.input("b", b.shape, "bool")))
+            np.testing.assert_array_equal(g.compile().run(b=b)["out"], compute(b))
+        x = opc.Graph().input("b", (2,), "bool")
+        for compute in (lambda b: b > 0.5, lambda b: b < 1, lambda b: b + 1, lambda b: b * 1.0, lambda b: 1 - b, lambda b: b // 1, lambda b: b + True):
+            with self.assertRaises(TypeError):
+                compute(x)
+
     def test_comparisons(self):
         for compute in (lambda a, b: a < b, lambda a, b: a <= b, lambda a, b: a > b, lambda a, b: a >= 1, lambda a, b: a < 0.5):
             found, expected = both(compute)
@@ -113,7 +168,7 @@ class Operators(unittest.TestCase):
         for wrong in (lambda: opc.init.normal(std=-1), lambda: opc.init.normal(std=float("nan")), lambda: opc.init.uniform(high=float("inf")),
                       lambda: opc.init.normal(std="a"), lambda: opc.init.arange(step=None)):  # fmt: skip
             self.assertRaisesRegex(ValueError, "of an initializer is a finite number", wrong)
-        for name, dtype, init in (("i", "i64", 2**40 + 1), ("u", "u8", 255), ("f", "f32", 0.5), ("b", "bool", 1), ("h", "f16", 65504)):
+        for name, dtype, init in (("i", "i64", 2**40 + 1), ("u", "u8", 255), ("f", "f32", 0.5), ("b", "bool", True), ("h", "f16", 65504)):
             g.output("o" + name, g.variable(name, (2,), dtype, init))
         found = {name: values.tolist() for name, values in g.compile().run().items()}
         self.assertEqual(found, {"oi": [2**40 + 1] * 2, "ou": [255] * 2, "of": [0.5] * 2, "ob": [True] * 2, "oh": [65504] * 2})

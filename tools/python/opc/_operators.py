@@ -12,6 +12,10 @@ from ._graph import Tensor, add_op
 
 def _check_fits(x: Tensor, value: Any) -> None:
     """Numbers become numbers of the tensor's type: one that is none would be cut off without a word."""
+    if x.dtype == "bool":
+        if not isinstance(value, _BOOL):
+            raise TypeError(f"{value!r} is no bool, and {x!r} is one; nothing is converted silently: opc.ops.cast(x, dtype=...)")
+        return
     if x.dtype[0] not in "iu":
         if not fits_float(value, x.dtype):
             raise TypeError(f"{value!r} is beyond {x.dtype}, and {x!r} is one; nothing is converted silently: infinity is float('inf')")
@@ -28,22 +32,42 @@ def _scalar(type_name: str, x: Tensor, value: Any) -> Tensor:
 
 
 def _with_number(type_name: str, x: Tensor, value: Any) -> Tensor:
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        attrs: Dict[str, Any] = {"has_int_operand": True, "int_operand": int(value)}
+    if _is_whole(x, value):
+        attrs: Dict[str, Any] = {"has_int_operand": True, "int_operand": _in_64_bits(value)}
     else:
         attrs = {"has_float_operand": True, "float_operand": float(value)}
     return add_op(type_name, {"in": x}, attrs)[0]
+
+
+_BOOL = (bool, np.bool_)
+
+
+def _is_whole(x: Tensor, value: Any) -> bool:
+    """Whether an attribute of 64 bits holds the number; floats have larger ones."""
+    return isinstance(value, (numbers.Integral, np.bool_)) and (x.dtype[0] in "iu" or -(2**63) <= int(value) < 2**63)
+
+
+def _in_64_bits(value: Any) -> int:
+    """As graph files have it: of u64 the upper half are the negative ones."""
+    return (int(value) + 2**63) % 2**64 - 2**63
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def _binary(tensors: str, scalar: Callable[[Tensor, Any], Tensor]) -> Callable[[Tensor, Any], Any]:
+def _is_comparable(x: Tensor, value: Any) -> bool:
+    """Numbers, and bools beside a tensor of them."""
+    return _is_number(value) or x.dtype == "bool" and isinstance(value, _BOOL)
+
+
+def _binary(
+    tensors: str, scalar: Callable[[Tensor, Any], Tensor], takes: Callable[[Tensor, Any], bool] = lambda x, y: _is_number(y)
+) -> Callable[[Tensor, Any], Any]:
     def operator(x: Tensor, y: Any) -> Any:
         if isinstance(y, Tensor):
             return add_op(tensors, {"x": x, "y": y})[0]
-        return scalar(x, y) if _is_number(y) else NotImplemented
+        return scalar(x, y) if takes(x, y) else NotImplemented
 
     return operator
 
@@ -61,12 +85,17 @@ def _less_number(x: Tensor, value: Any) -> Tensor:
     return _with_number("scalar_add", x, -value)
 
 
+def _number_less(x: Tensor, value: Any) -> Tensor:
+    _check_fits(x, value)
+    return _with_number("scalar_add", ops.negative(x), value)
+
+
 def _constant(x: Tensor, value: Any) -> Tensor:
     """A number as a tensor of x's type."""
     _check_fits(x, value)
     with x.graph:
-        if isinstance(value, numbers.Integral):
-            return ops.constant(integer_value=int(value), dtype=x.dtype, shape=())
+        if _is_whole(x, value):
+            return ops.constant(integer_value=_in_64_bits(value), dtype=x.dtype, shape=())
         return ops.constant(floating_value=float(value), is_floating_value=True, dtype=x.dtype, shape=())
 
 
@@ -110,7 +139,7 @@ def _bits(symbol: str, name: str) -> Callable[[Tensor, Any], Any]:
         _check_bits(symbol, x, y)
         if isinstance(y, Tensor):
             return add_op("broadcast_bitwise_" + name, {"x": x, "y": y})[0]
-        if isinstance(y, bool) and x.dtype == "bool":
+        if isinstance(y, _BOOL) and x.dtype == "bool":
             return add_op("scalar_bitwise_" + name, {"in": x}, {"has_int_operand": True, "int_operand": int(y)})[0]
         return _scalar("scalar_bitwise_" + name, x, y) if _is_number(y) and x.dtype != "bool" else NotImplemented
 
@@ -212,11 +241,11 @@ def _methods() -> Dict[str, Any]:
         "__add__": add,
         "__radd__": add,
         "__sub__": _binary("broadcast_sub", _less_number),
-        "__rsub__": _reflected(lambda x, v: _scalar("scalar_add", negative(x), v)),
+        "__rsub__": _reflected(_number_less),
         "__mul__": multiply,
         "__rmul__": multiply,
         "__truediv__": _binary("broadcast_div", _by("scalar_div")),
-        "__rtruediv__": _reflected(lambda x, v: _scalar("scalar_mul", ops.reciprocal(x), v)),
+        "__rtruediv__": _reflected(_of_constant("broadcast_div", True)),
         "__pow__": _binary("broadcast_pow", _by("scalar_pow")),
         "__rpow__": _reflected(_reverse_pow),
         "__floordiv__": _floor_divide,
@@ -241,7 +270,7 @@ def _methods() -> Dict[str, Any]:
     for symbol, name in (("&", "and"), ("|", "or"), ("^", "xor")):
         methods[f"__{name}__"] = methods[f"__r{name}__"] = _bits(symbol, name)
     for name, op in (("lt", "less"), ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal")):
-        methods[f"__{name}__"] = _binary("broadcast_" + op, _by("scalar_logical_" + op))
+        methods[f"__{name}__"] = _binary("broadcast_" + op, _by("scalar_logical_" + op), _is_comparable)
     return methods
 
 

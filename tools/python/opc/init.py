@@ -4,6 +4,8 @@ import math
 import numbers
 from typing import Any, Union
 
+import numpy as np
+
 from ._arrays import fits_float
 
 
@@ -82,6 +84,10 @@ def as_initializer(value: Any, dtype: str = "f32") -> Initializer:
     """A number of the type is a constant."""
     if isinstance(value, Initializer):
         return value
+    if str(dtype) == "bool":
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError(f"{value!r} is no bool, which the variable is; nothing is converted silently")
+        return constant(int(value))
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{value!r} is no initializer: a number, or one of opc.init")
     if str(dtype)[0] in "iu":
