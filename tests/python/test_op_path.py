@@ -248,8 +248,8 @@ class OpPath(ScratchTest):
             (text.replace("version: 1", "version: 9"), "version 9"),
             (text.replace('"demo::leaky_relu"', '"relu"'), "namespace"),
             (text.replace('like: "x"', 'like: "q"'), "no input 'q'"),
-            (text.replace('type: "float"', 'type: "set"'), "'set'"),
-            (text.replace("at_float: 0.01", "at_int64: 1"), "default"),
+            (text.replace('type: "double"', 'type: "set"'), "'set'"),
+            (text.replace("at_double: 0.01", "at_int64: 1"), "default"),
             ("\0\1\2", "line 1"),
         ):
             self.write("g.ops.pbtxt", wrong)

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -172,12 +173,49 @@ def run_one(op, x, **attrs):
 
 
 X = np.array([[-4, -2, -1], [0, 1, 2]], "f")
+given = []
+
+
+@opc.op("demo::sees_floats", like="x")
+def sees_floats(x, *, by: float = 0.1, several: List[float] = (0.7,)):
+    given.append((by, tuple(several)))
+    return x
 
 
 class Values(unittest.TestCase):
     def test_attributes_and_default(self):
         np.testing.assert_array_equal(run_one(leaky_relu, X), np.where(X > 0, X, X * np.float32(0.25)))
         np.testing.assert_array_equal(run_one(leaky_relu, X, alpha=0.5), np.where(X > 0, X, X * np.float32(0.5)))
+
+    def test_floats_are_python_s(self):
+        x = np.zeros((1,))
+        for by in (0.1, 1 / 3, 1e300, 5e-324, -1e-17, float("inf")):
+            del given[:]
+            sees_floats(x, by=by, several=(0.1, 3.0))
+            run_one(sees_floats, x, by=by, several=(0.1, 3.0))
+            self.assertEqual(given, [(by, (float(np.float32(0.1)), 3.0))] * 2)
+        del given[:]
+        sees_floats(x)
+        run_one(sees_floats, x)
+        self.assertEqual(given, [(0.1, (float(np.float32(0.7)),))] * 2)
+        for kind, call in ((ValueError, sees_floats), (opc.GraphError, lambda x, **attrs: run_one(sees_floats, x, **attrs))):
+            with self.assertRaisesRegex(kind, "1e\\+300.*(f32|list of float)"):
+                call(x, several=[1e300])
+
+    def test_graphs_of_older_files_have_their_numbers(self):
+        """Which hold f32."""
+        g = opc.Graph()
+        g.output("y", sees_floats(g.input("x", (1,), "f64"), by=0.1))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "g.pbtxt")
+            g.save(path)
+            with open(path, encoding="utf-8") as file:
+                text = file.read().replace("at_double: 0.1", "at_float: 0.25")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            del given[:]
+            opc.load(path).compile().run(x=np.zeros((1,)))
+        self.assertEqual([by for by, _ in given], [0.25])
 
     def test_on_arrays_it_is_the_function(self):
         np.testing.assert_array_equal(leaky_relu(X), np.where(X > 0, X, X * np.float32(0.25)))

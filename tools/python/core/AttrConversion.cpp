@@ -4,6 +4,7 @@
 
 #include "TextParts.h"
 
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -34,12 +35,18 @@ template <class T> std::optional<T> numberFrom(py::handle value) {
       PyErr_Clear();
       return std::nullopt;
     }
+    if (std::isfinite(d) && !std::isfinite(static_cast<T>(d))) return std::nullopt;
     return static_cast<T>(d);
   }
 }
 
+/// Halves of characters, as Python has them of names that are no UTF-8, are no text.
 std::optional<std::string> textFrom(py::handle value) {
-  return PyUnicode_Check(value.ptr()) ? std::optional(value.cast<std::string>()) : std::nullopt;
+  if (!PyUnicode_Check(value.ptr())) return std::nullopt;
+  Py_ssize_t size = 0;
+  const char *text = PyUnicode_AsUTF8AndSize(value.ptr(), &size);
+  PyErr_Clear();
+  return text ? std::optional(std::string(text, static_cast<size_t>(size))) : std::nullopt;
 }
 
 template <class T> std::optional<T> shapeFrom(py::handle value) {
@@ -97,17 +104,17 @@ const char *pythonName(AttrType type) {
   case kAtInt32: return "an int of 32 bits";
   case kAtInt64: return "an int of 64 bits";
   case kAtBool: return "a bool";
-  case kAtFloat:
+  case kAtFloat: return "a number that f32 holds";
   case kAtDouble: return "a number";
-  case kAtString: return "a str";
+  case kAtString: return "a str of whole characters";
   case kAtShape: return "a sequence of ints";
   case kAtDataType: return "a dtype";
   case kAtListInt32: return "a sequence of ints of 32 bits";
   case kAtListInt64: return "a sequence of ints";
-  case kAtListFloat: return "a sequence of numbers";
+  case kAtListFloat: return "a sequence of numbers that f32 holds";
   case kAtListDataType: return "a sequence of dtypes";
   case kAtListShape: return "a sequence of shapes";
-  case kAtListString: return "a sequence of str";
+  case kAtListString: return "a sequence of str of whole characters";
   default: return "nothing that Python can give";
   }
 }

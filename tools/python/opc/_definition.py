@@ -7,6 +7,7 @@ import re
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence
 
 from . import _manifest as text
+from ._arrays import fits_float
 from ._schema import MISSING, Signature
 
 Refuse = Callable[[str, str], Exception]
@@ -188,7 +189,7 @@ def value_of(refuse: Refuse, argument: str, attr: str, kind: str, value: Any) ->
     fits: Dict[str, Callable[[Any], bool]] = {
         "int32": lambda v: isinstance(v, numbers.Integral) and not isinstance(v, bool) and -(2**31) <= int(v) < 2**31,
         "int64": lambda v: isinstance(v, numbers.Integral) and not isinstance(v, bool) and -(2**63) <= int(v) < 2**63,
-        "float": lambda v: isinstance(v, numbers.Real) and not isinstance(v, bool),
+        "float": lambda v: isinstance(v, numbers.Real) and not isinstance(v, bool) and fits_float(v, "f32"),
         "double": lambda v: isinstance(v, numbers.Real) and not isinstance(v, bool),
         "bool": lambda v: isinstance(v, bool),
         "string": lambda v: isinstance(v, str),
@@ -196,7 +197,8 @@ def value_of(refuse: Refuse, argument: str, attr: str, kind: str, value: Any) ->
     }
     is_list = not isinstance(items, (str, bytes)) and isinstance(items, Iterable)
     if not is_list or not all(fits.get(one, lambda v: True)(v) for v in items):
-        raise refuse(argument, f"has {value!r} for the attribute '{attr}', which is {kind.replace('_', ' of ', 1) if kind.startswith('list_') else kind}")
+        wanted = (kind.replace("_", " of ", 1) if kind.startswith("list_") else kind) + (" and holds numbers of f32" if one == "float" else "")
+        raise refuse(argument, f"has {value!r} for the attribute '{attr}', which is {wanted}")
 
 
 def _is_type(value: Any) -> bool:

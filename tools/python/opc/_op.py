@@ -252,7 +252,7 @@ class Operator:
 
         if not any(holds(a) for a in args) and not any(holds(v) for v in kwargs.values()) and self.signature.inputs:
             left_out = {n: None for at, n in self._absent if at >= len(args) and n not in kwargs}
-            return _with_rng(self.function)(*args, **kwargs, **left_out)
+            return _with_rng(self.function)(*args, **{**kwargs, **self._narrow(kwargs)}, **left_out)
         name, outputs = kwargs.pop("name", None), kwargs.pop("outputs", None)
         bound = self._call_signature.bind(*args, **kwargs).arguments
         inputs = {a.name: bound[a.name] for a in self.signature.inputs if bound.get(a.name) is not None}
@@ -262,6 +262,16 @@ class Operator:
         if self._result and len(made) == len(self.signature.outputs):
             return self._result(*made)
         return made[0] if len(made) == 1 else made
+
+    def _narrow(self, given: Mapping[str, Any]) -> Dict[str, Any]:
+        """Attributes of f32 as kernels of graphs get them."""
+        refuse, made = _definition.refusal(self.name), {}
+        for a in self.signature.attrs:
+            value = given.get(a.name, a.default)
+            if a.type in ("float", "list_float") and value is not inspect.Parameter.empty:
+                _definition.value_of(refuse, "the call", a.name, a.type, value)
+                made[a.name] = float(np.float32(value)) if a.type == "float" else (list if isinstance(value, list) else tuple)(float(np.float32(v)) for v in value)
+        return made
 
     def register(self) -> None:
         """Makes the op known to graphs of this process. A change of the definition counts from the next use on."""

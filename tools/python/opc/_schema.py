@@ -44,8 +44,8 @@ class Signature:
         return next((a for a in self.inputs if a.name == name), None)
 
 
-_SCALARS: Dict[Any, str] = {int: "int64", float: "float", bool: "bool", str: "string", np.dtype: "data_type"}
-_LISTS = {"int64": "list_int64", "float": "list_float", "string": "list_string", "data_type": "list_data_type"}
+_SCALARS: Dict[Any, str] = {int: "int64", float: "double", bool: "bool", str: "string", np.dtype: "data_type"}
+_LISTS = {"int64": "list_int64", "double": "list_float", "string": "list_string", "data_type": "list_data_type"}
 _ATTR_TYPES = re.compile(r"(list_)?(int32|int64|float|data_type|shape|string)|bool|double")
 
 
