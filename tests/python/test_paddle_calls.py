@@ -245,6 +245,23 @@ class Programs(unittest.TestCase):
                 self.run_(fetched)
             self.assertIn(says, str(raised.exception))
 
+    def test_none_from_a_backward_function_is_zeros(self):
+        for backward in (lambda x, z, y, dy: None, lambda x, z, y, dy: [None, None], lambda x, z, y, dy: (None, dy)):
+            g = opc.Graph()
+            x, z = g.input("x", (2,)), g.input("z", (2,))
+            g.output("y", static.py_func(lambda x, z: x * 2 + z, [x, z], opc.Spec((2,), "float32"), backward).sum())
+            found = g.grad("y", [x, z]).compile().run(x=np.ones(2, "f"), z=np.ones(2, "f"))
+            np.testing.assert_array_equal(found["x.grad"], [0, 0])
+            np.testing.assert_array_equal(found["z.grad"], [1, 1] if isinstance(backward(1, 1, 1, 1), tuple) else [0, 0])
+
+    def test_what_is_noted_of_kernels_has_an_end(self):
+        from opc_styles import classes
+
+        for i in range(classes.trace.maxlen + 10):
+            with classes.kernel_of(f"paddle::op{i}"):
+                pass
+        self.assertEqual((len(classes.trace), classes.trace[-1]), (4096, f"paddle::op{i}"))
+
     def test_a_program_that_runs_for_what_its_function_does(self):
         seen = []
         with static.program_guard(self.main):

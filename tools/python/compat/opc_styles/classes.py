@@ -1,9 +1,10 @@
 """Operators of graphs whose kernels are methods of a user's class."""
 # SPDX-License-Identifier: Apache-2.0
+import collections
 import os
 import threading
 import warnings
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, Deque, List, Optional, Sequence
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from opc import _op, _threads, ops
 from opc._schema import Argument, Attribute, Signature, check_name
 
 EAGER = "eager"  #: the attribute `instance` of ops that run at once; their object is that of the call
-trace: List[str] = []  #: ops whose kernels sessions have called, in their order
+trace: Deque[str] = collections.deque(maxlen=4096)  #: the last ops whose kernels sessions have called, in their order
 _inside = threading.local()
 
 

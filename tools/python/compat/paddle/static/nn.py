@@ -53,6 +53,7 @@ def _kernels(name: str, rule: Rule) -> Tuple[Function, Function]:
             kept = [a for i, a in enumerate(known) if i not in skip]
             got = rule.call(rule.backward, [*kept, *classes.copies(doutput)], "the gradients of the outputs" if rule.tensors else BACKWARD_GETS)
             count = len(data or ())
+            got = got or [None] * count  # None alone: of all inputs
             if len(got) != count:
                 raise ValueError(f"{rule.backward.__name__} must return {count} gradients, one for each input (None: no gradient); found {len(got)}")
             return got
