@@ -135,6 +135,46 @@ class Numbers(unittest.TestCase):
                 train(**options)
             self.assertIn(next(iter(options)), str(caught.exception))
 
+    def test_nothing_but_bools_are_truth_values(self):
+        g = forward()
+        for name in ("simplify", "fuse", "train"):
+            self.refuse(f"{name} is True or False", lambda v, name=name: g.compile(**{name: v}), ("no", None, 1), TypeError)
+        self.refuse("codegen is True or False", lambda v: g.compile().session(codegen=v), ("no", None), TypeError)
+        self.refuse("dy_inputs is True or False", lambda v: g.grad("loss", dy_inputs=v), ("no", None), TypeError)
+        self.refuse("trainable is True or False", lambda v: opc.Graph().variable("v", (), trainable=v), ("no", None), TypeError)
+        self.refuse("shuffle is True or False", lambda v: train(shuffle=v), ("no", None), TypeError)
+        self.refuse("progress is True or False", lambda v: train(progress=v), ("no", 1), TypeError)
+        self.refuse("partial is True or False", lambda v: g.compile().load_weights("w.npz", partial=v), ("no", None), TypeError)
+        self.refuse("partial_weights is True or False", lambda v: train(weights="w.npz", partial_weights=v), ("no", None), TypeError)
+        self.assertEqual(len(g.compile(simplify=np.False_).run(x=X[:4], t=T[:4])), 1)
+
+    def test_a_bool_variable_begins_as_a_bool(self):
+        for value in (True, False, np.True_):
+            g = opc.Graph()
+            g.output("v", ~g.variable("b", (3,), "bool", init=value))
+            np.testing.assert_array_equal(g.compile().run()["v"], [not value] * 3)
+        self.refuse("is no bool", lambda v: opc.Graph().variable("b", (3,), "bool", init=v), (1.5, NAN, -1, 1, 0, 1e39), TypeError)
+
+    def test_numbers_that_an_attribute_does_not_hold(self):
+        x = opc.Graph().input("x", (2,))
+        for value in (1e300, -1e39):
+            with self.assertRaisesRegex(opc.GraphError, "attribute 'alpha' is .*, expected a number that f32 holds"):
+                opc.ops.leaky_relu(x, alpha=value)
+        opc.ops.leaky_relu(x, alpha=float("inf"))
+
+    def test_training_steps_have_an_optimizer_and_globs_match(self):
+        with self.assertRaisesRegex(opc.UsageError, "none is given"):
+            forward().training_step("loss", [])
+        self.refuse("no optimizer", lambda v: forward().training_step("loss", v), (None, 3, "adam"), TypeError)
+        for globs in (["ww"], ["w", "fc.*"]):
+            with self.assertRaisesRegex(opc.UsageError, r"no variable '(ww|fc\.\*)' \(no_decay"):
+                forward().training_step("loss", opc.optim.AdamW(no_decay=globs))
+        forward().training_step("loss", opc.optim.AdamW(no_decay=["[u-w]"]))
+
+    def test_functions_and_kinds_are_looked_at_before_the_first_step(self):
+        self.refuse("on_step is a function", lambda v: train(on_step=v), (5, "f"), TypeError)
+        self.refuse("stop_on takes 'nan', 'inf' or both", lambda v: train(stop_on=v), (5, None), TypeError)
+
     def test_names(self):
         g = opc.Graph()
         for make in (opc.Graph, opc.name_scope, lambda v: g.input(v, (2,)), lambda v: g.variable(v, (2,)), lambda v: g.output(v, g.input("x", (2,)))):

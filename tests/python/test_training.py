@@ -73,6 +73,24 @@ class Training(ScratchTest):
         program.load_weights(self.path("end.safetensors"))
         self.assertEqual({n: v.tobytes() for n, v in program.variables.items()}, bits(whole))
 
+    def test_weights_are_all_there_or_said_to_be_a_part(self):
+        first = opc.train(step(opc.optim.SGD(0.1)), {"x": X, "t": T}, steps=2)
+        values = dict(first.variables)
+        np.savez(self.path("all.npz"), **values)
+        np.savez(self.path("renamed.npz"), **{"w_1" if name == "w1" else name: value for name, value in values.items()})
+        again = opc.train(step(opc.optim.SGD(0.0)), {"x": X, "t": T}, steps=1, weights=self.path("all.npz"))
+        np.testing.assert_array_equal(again.variables["w1"], values["w1"])
+        with self.assertRaises(opc.UsageError) as caught:
+            opc.train(step(opc.optim.SGD(0.0)), {"x": X, "t": T}, steps=1, weights=self.path("renamed.npz"))
+        self.assertEqual(caught.exception.code, "OPC0717")
+        for part in ("lacks 1 of the graph's", "'w1': did you mean 'w_1'?", "partial_weights=True"):
+            self.assertIn(part, str(caught.exception))
+        part = opc.train(step(opc.optim.SGD(0.0)), {"x": X, "t": T}, steps=1, weights=self.path("renamed.npz"), partial_weights=True)
+        np.testing.assert_array_equal(part.variables["w2"], values["w2"])
+        self.assertFalse(np.array_equal(part.variables["w1"], values["w1"]))
+        with self.assertRaises(opc.UsageError):
+            opc.train(step(), {"x": X, "t": T}, steps=1, partial_weights=True)
+
     def test_another_run_is_refused(self):
         ck = self.path("ck.safetensors")
         opc.train(step(), {"x": X, "t": T}, steps=2, shuffle=True, save=ck)

@@ -12,6 +12,7 @@
 #include "TextParts.h"
 #include "WithoutGil.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace py = pybind11;
@@ -77,6 +78,20 @@ template <class List> [[noreturn]] void noSuch(const char *what, const std::stri
             .withHelp(didYouMean(name, names, "it has " + joined(names, ", "), "'")));
 }
 
+/// A line for each of them that a key which is no variable's is near to: "'fc.w': did you mean 'fc_w'?".
+std::string meantKeys(const std::vector<std::string> &lacking, const TensorArchive &archive,
+                      const std::vector<PortInfo> &variables) {
+  std::vector<std::string> keys;
+  for (const TensorEntry &e : archive.entries())
+    if (std::none_of(variables.begin(), variables.end(), [&](const PortInfo &v) { return v.name == e.key; }))
+      keys.push_back(e.key);
+  std::string text;
+  for (const std::string &name : lacking)
+    if (const std::string meant = didYouMean(name, keys, "", "'"); !meant.empty())
+      text += concat("\n  '", name, "': ", meant);
+  return text;
+}
+
 } // namespace
 
 PythonSession::Use::Use(PythonSession *s) : session(s) {
@@ -139,7 +154,7 @@ void PythonSession::setVariable(const std::string &name, py::handle value) {
   noSuch("variable", name, interface_.variables);
 }
 
-size_t PythonSession::loadVariables(const std::string &path, bool isPart) {
+size_t PythonSession::loadVariables(const std::string &path, bool isPart, const std::string &parameter) {
   const Use use(this);
   const std::unique_ptr<TensorArchive> archive = valueOf(openTensorArchive(path));
   std::vector<const PortInfo *> found;
@@ -153,8 +168,10 @@ size_t PythonSession::loadVariables(const std::string &path, bool isPart) {
   if (!lacking.empty() && !(isPart && !found.empty()))
     raise(Status(StatusCode::kUsage, "OPC0717",
                  concat(path, " lacks ", lacking.size(), " of the graph's ",
-                        counted(interface_.variables.size(), "variable"), ": '", joined(lacking, "', '"), "'"))
-              .withHelp("give a file that has them, or load a part: partial=True"));
+                        counted(interface_.variables.size(), "variable"), ": '", joined(lacking, "', '"), "'",
+                        meantKeys(lacking, *archive, interface_.variables)))
+              .withHelp(isPart ? "none of the file's keys is a variable of the graph"
+                               : concat("give a file that has them, or load a part: ", parameter, "=True")));
   for (const PortInfo *v : found) {
     TensorReadOptions options;
     options.voidType = v->desc.data_type();

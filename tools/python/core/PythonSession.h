@@ -27,8 +27,9 @@ public:
   HostTensor fetch(const std::string &output) const;
   pybind11::array variable(const std::string &name);
   void setVariable(const std::string &name, pybind11::handle value);
-  /// Variables from a file of tensors; how many. OPC0717 unless all of them are there, or `isPart`.
-  size_t loadVariables(const std::string &path, bool isPart);
+  /// Variables from a file of tensors; how many. OPC0717 unless all of them are there, or `isPart`, which
+  /// is the user's `parameter`.
+  size_t loadVariables(const std::string &path, bool isPart, const std::string &parameter);
   void saveVariables(const std::string &path);
 
   const SessionInterface &interface() const { return interface_; }

@@ -5,6 +5,7 @@
 #include "BatchLoader.h"
 #include "Checkpoint.h"
 #include "DlpackArrays.h"
+#include "NamedValues.h"
 #include "OutputFiles.h"
 #include "PythonErrors.h"
 #include "PythonSession.h"
@@ -12,6 +13,9 @@
 #include "TrainingData.h"
 
 #include <pybind11/stl.h>
+
+#include <algorithm>
+#include <fnmatch.h>
 
 namespace py = pybind11;
 
@@ -91,9 +95,18 @@ py::tuple readCheckpoint(PythonSession &session, const std::string &path,
   return py::make_tuple(state.step, state.epoch, state.seed, state.notes);
 }
 
+/// OPC0005 for a glob of no_decay that matches nothing.
+void checkNoDecay(const std::vector<std::string> &globs, const std::vector<std::string> &names) {
+  for (const std::string &glob : globs)
+    if (std::none_of(names.begin(), names.end(),
+                     [&](const std::string &name) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; }))
+      check(cli::noSuchName("variable", glob, names, "--no-decay " + glob));
+}
+
 } // namespace
 
 void bindTraining(py::module_ &module) {
+  module.def("check_no_decay", &checkNoDecay);
   py::class_<Batches>(module, "Batches")
       .def(py::init<PythonSession &, const py::dict &, bool, uint64_t>())
       .def("feed", &Batches::feed)

@@ -208,7 +208,7 @@ class Graph(OneOfAKind):
     def variable(self, name: str, shape: Sequence[int], dtype: DTypeLike = "f32", init: Any = None, trainable: bool = True) -> Tensor:
         """A tensor that stays from run to run. `init`: a number, or of `opc.init`; None: it must be loaded or set."""
         text = as_initializer(init, _dtype(dtype)).text if init is not None else ""
-        made = self._know(self._message.add_variable(scoped(name), shape, _dtype(dtype), text, trainable, _places.caller()))
+        made = self._know(self._message.add_variable(scoped(name), shape, _dtype(dtype), text, _numbers.truth(trainable, "trainable"), _places.caller()))
         self.variables[made.op_name] = made
         return made
 
@@ -308,7 +308,7 @@ class Graph(OneOfAKind):
         second derivatives, "NAME.grad.grad". dy_inputs: the losses' own gradients are inputs "LOSS.dy" instead of ones.
         """
         options = self._options(shapes=shapes)
-        options.set_gradient(_targets(loss), _targets(wrt) if wrt is not None else [], _numbers.whole(order, "order"), bool(dy_inputs), False)
+        options.set_gradient(_targets(loss), _targets(wrt) if wrt is not None else [], _numbers.whole(order, "order"), _numbers.truth(dy_inputs, "dy_inputs"), False)
         graph, gradients = Graph._read(self.name, self._content(), options)
         graph.gradients = {name: graph.tensor(tensor) for name, (tensor, _) in gradients.items() if tensor}
         graph._pins, graph._of_model = dict(self._pins), self._of_model
@@ -328,10 +328,13 @@ class Graph(OneOfAKind):
         optimizer: of opc.optim; several for groups of variables. accumulate: update once in so many steps. loss_scale: a
         factor, or "dynamic". recompute: compute the forward pass again in so many segments (-1: the root of their number).
         """
-        groups = [optimizer] if isinstance(optimizer, Optimizer) else list(optimizer)
+        groups = list(optimizer) if isinstance(optimizer, Sequence) else [optimizer]
         for group in groups:
             if not isinstance(group, Optimizer):
                 raise TypeError(f"{group!r} is no optimizer: opc.optim has SGD, Adam and others")
+        if not groups:
+            raise usage("a training step has an optimizer, and none is given", 'graph.training_step("loss", opc.optim.Adam())')
+        self._check_no_decay(groups)
         dynamic = isinstance(loss_scale, str) and loss_scale == "dynamic"
         scale = 65536.0 if dynamic else _numbers.real(loss_scale, "loss_scale", also='"dynamic"')
         accumulate = _numbers.whole(accumulate, "accumulate")
@@ -342,6 +345,10 @@ class Graph(OneOfAKind):
         graph, _ = Graph._read(self.name, self._content(), options)
         graph._pins, graph._of_model = dict(self._pins), self._of_model
         return graph
+
+    def _check_no_decay(self, groups: Sequence[Optimizer]) -> None:
+        """As `opc grad --no-decay`: a glob that matches nothing is a slip."""
+        _core.check_no_decay([glob for group in groups for glob in group.request["no_decay"]], list(self.variables))
 
     def facts(self, planned: bool = False, **options: Any) -> Dict[str, Any]:
         """What is known of the graph as plain values; with its memory, tasks and states when `planned` (options as compile's)."""

@@ -5,6 +5,8 @@ import numbers
 import operator
 from typing import Any, Dict, NamedTuple, Sequence, Tuple
 
+import numpy as np
+
 from . import _core
 from ._errors import usage
 
@@ -90,6 +92,13 @@ def seed(value: Any) -> int:
     if not 0 <= number <= _MOST_SEED:
         raise usage(f"seed takes {takes}, not {number}")
     return number
+
+
+def truth(value: Any, name: str) -> bool:
+    """Nothing but a bool: a text that means no must not count as yes."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} is True or False, not {_shown(value)}")
+    return bool(value)
 
 
 def steps(value: Any) -> int:

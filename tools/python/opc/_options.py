@@ -63,7 +63,7 @@ def request(o: SimpleNamespace, pins: Mapping[str, str]) -> Any:
     """The core's options for the parameters of `Graph.compile`; `pins` are the states that tensors say themselves."""
     options = _core.CompileOptions()
     options.shapes = {name: list(_numbers.dims(dims, f"the shape of '{name}'")) for name, dims in _mapping(o.shapes, "shapes", '{"x": (32, 784)}').items()}
-    options.simplify, options.fuse, options.train = bool(o.simplify), bool(o.fuse), bool(o.train)
+    options.simplify, options.fuse, options.train = _numbers.truth(o.simplify, "simplify"), _numbers.truth(o.fuse, "fuse"), _numbers.truth(o.train, "train")
     sbp, stages = _mapping(o.sbp, "sbp", '{"fc*.w": "S(0)"}'), _texts(o.stages, "stages", '["emb*=0-1"]')
     micro_batches, memory = _numbers.whole(o.micro_batches, "micro_batches"), _numbers.size(o.device_memory, "device_memory")
     if o.mesh is not None:

@@ -46,13 +46,6 @@ class Variables(OneOfAKind, MutableMapping[str, np.ndarray]):
         return f"<opc variables: {_ports(self._core.variables)}>"
 
 
-def _permission(given: Any, name: str) -> bool:
-    """Nothing but a bool lets code of a file run: a text that means no must not."""
-    if not isinstance(given, (bool, np.bool_)):
-        raise TypeError(f"{name} is True or False, not {given!r}")
-    return bool(given)
-
-
 class Session(OneOfAKind):
     """A program with memory and variables of its own. One thread at a time; different sessions run at once.
 
@@ -82,9 +75,9 @@ class Session(OneOfAKind):
             _numbers.whole(threads, "threads", also="0 for as many as there are cores", allowed=(0,)),
             _numbers.size(max_memory, "max_memory"),
             _numbers.whole(ranks, "ranks", also="0 for as many as the program has", allowed=(0,)),
-            bool(codegen),
-            _permission(allow_native, "allow_native"),
-            _permission(allow_tf32, "allow_tf32"),
+            _numbers.truth(codegen, "codegen"),
+            _numbers.truth(allow_native, "allow_native"),
+            _numbers.truth(allow_tf32, "allow_tf32"),
         )
         self.variables = Variables(self._core)
 
@@ -93,7 +86,7 @@ class Session(OneOfAKind):
 
     def load_weights(self, path: Union[str, "os.PathLike[str]"], partial: bool = False) -> int:
         """Sets the variables from a .safetensors, .npz or folder; how many. Files that lack some are refused unless `partial`."""
-        return self._core.load_variables(os.fspath(path), partial)
+        return self._core.load_variables(os.fspath(path), _numbers.truth(partial, "partial"), "partial")
 
     def save_weights(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Writes every variable: .npz when the name ends so, else safetensors. A model's own files are refused."""

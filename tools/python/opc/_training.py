@@ -37,10 +37,10 @@ class Training(OneOfAKind):
         self.history: List[Dict[str, Any]] = []
         self.best: Optional[Tuple[str, float, int]] = None
         self.out_of_patience = False
-        self._batches = _core.Batches(session._core, _data(data), bool(shuffle), seed)
+        self._batches = _core.Batches(session._core, _data(data), shuffle, seed)
         self._inputs = {name: np.array(value) if isinstance(value, np.ndarray) else value for name, value in inputs.items()}  # the same in each step
         self.steps_per_epoch: int = self._batches.steps_per_epoch
-        self._notes: Dict[str, str] = {**_core.run_notes(self._batches.batch, self._batches.examples, bool(shuffle)), **self._batches.contents}
+        self._notes: Dict[str, str] = {**_core.run_notes(self._batches.batch, self._batches.examples, shuffle), **self._batches.contents}
         self._resumed: Dict[str, str] = {}  # what the checkpoint says
         self._first = True
 
@@ -136,6 +136,8 @@ def _seed_of(path: str, given: Optional[int]) -> int:
 
 def _stop_kinds(stop_on: Union[str, Sequence[str]]) -> Dict[str, bool]:
     """ "nan,inf" or a sequence of these."""
+    if not isinstance(stop_on, (str, Sequence)):
+        raise TypeError(f"stop_on takes 'nan', 'inf' or both, not {stop_on!r}")
     kinds = stop_on.split(",") if isinstance(stop_on, str) and stop_on else list(stop_on)
     if not all(k in ("nan", "inf") for k in kinds):
         raise usage(f"stop_on takes 'nan', 'inf' or both, not {stop_on!r}", 'stop_on="nan,inf"')
@@ -202,6 +204,7 @@ def train(
     seed: Optional[int] = None,
     inputs: Optional[Mapping[str, np.ndarray]] = None,
     weights: Optional[Path] = None,
+    partial_weights: bool = False,
     save: Optional[Path] = None,
     save_every: int = 0,
     keep: int = 0,
@@ -224,7 +227,8 @@ def train(
 
     step: of `graph.training_step(...)`, or a program. data: input -> array, or a file's name ("x.npy", "d.npz:x"), with one example
     for each index of the first axis. epochs or steps: when to stop, counted from the beginning of the run, also of one that goes
-    on; one epoch when neither is given. inputs: what else is fed, the same in each step. weights: a file of initial values.
+    on; one epoch when neither is given. inputs: what else is fed, the same in each step. weights: a file of initial values; with
+    partial_weights variables that it lacks, an optimizer's state say, begin as the graph initialises them.
     save, save_every, resume: checkpoints; Ctrl-C saves one before it goes on as KeyboardInterrupt. A state that is not finite goes
     to FILE.nonfinite. keep: so many of them stay, under the numbers of their steps. keep_best: "loss", or "val.accuracy:max" where
     more is better; that state goes to FILE.best. patience: ends when it was not better so often in a row. metrics,
@@ -243,6 +247,12 @@ def train(
         "save": save, "resume": resume, "metrics": metrics, "plot": plot, "keep_best": keep_best, **_stop_kinds(stop_on),
     }  # fmt: skip
     validate_every = _numbers.count(validate_every, "validate_every", also="0 for each epoch")
+    shuffle, partial_weights = _numbers.truth(shuffle, "shuffle"), _numbers.truth(partial_weights, "partial_weights")
+    progress = None if progress is None else _numbers.truth(progress, "progress")
+    if on_step is not None and not callable(on_step):
+        raise TypeError(f"on_step is a function of the training and its line, not {on_step!r}")
+    if partial_weights and weights is None:
+        raise usage("partial_weights goes with weights")
     if not isinstance(keep_best, str):
         raise TypeError(f"keep_best is the name of an output, such as 'val.loss', not {keep_best!r}")
     if (validate is None) != (validate_graph is None):
@@ -257,7 +267,7 @@ def train(
     session = program.session(seed=chosen, threads=threads, ranks=ranks)
     training = Training(session, files, shuffle, chosen, inputs)
     if weights:
-        session.load_weights(weights, partial=True)
+        session._core.load_variables(weights, partial_weights, "partial_weights")
     if resume:
         training.resume(resume)
     total = steps if steps is not None else (1 if epochs is None else epochs) * training.steps_per_epoch
