@@ -16,6 +16,11 @@ from test_numbers import forward, step
 X, T = np.ones((8, 6), "f"), np.zeros(8, "i4")
 
 
+@opc.op("words::text", like="x")
+def text_op(x, *, conf: str = ""):
+    return x
+
+
 def doubled(shape, kind):
     g = opc.Graph()
     x = g.input("x", shape, kind)
@@ -47,14 +52,19 @@ class Words(ScratchTest):
         empty.output("y", empty.input("x", (2,)) + empty.variable("v", (2,)))
         self.assertIn("variables[NAME] = array", self.message(lambda: empty.compile().run(x=[1.0, 2.0]), "OPC0612"))
 
-    def test_options_that_are_dictionaries(self):
+    def model(self):
+        """The sum of two matrices of open sizes."""
         sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
         import messages as m
 
-        model = self.path("m.onnx")
+        path = self.path("m.onnx")
         nodes = [m.node("Add", ["x", "z"], ["y"])]
-        with open(model, "wb") as f:
+        with open(path, "wb") as f:
             f.write(m.model(m.graph(nodes, [m.value("x", ("n", "k")), m.value("z", ("n", "k"))], [m.value("y")])))
+        return path
+
+    def test_options_that_are_dictionaries(self):
+        model = self.model()
         said = self.message(lambda: opc.load(model).compile(), "OPC0207")
         self.assertIn('shapes={"x": (2, 3)}', said)
         self.assertIn('dims={"n": N, "k": N}', said.replace('"k": N, "n": N', '"n": N, "k": N'))
@@ -69,6 +79,47 @@ class Words(ScratchTest):
         self.assertIn("weights=", self.message(lambda: opc.train(step(), {"x": X + 1, "t": T}, steps=4, resume=ck), "OPC0712"))
         wild = forward().training_step("loss", opc.optim.SGD(1e38))
         self.assertIn("opc run --trap nan,inf finds", self.message(lambda: opc.train(wild, {"x": X * 1e20, "t": T}, steps=5, stop_on="nan,inf"), "OPC0621"))
+
+    def test_sizes_and_names_of_load(self):
+        model = self.model()
+        for dims, error in (({"b": -1}, opc.UsageError), ({"b": 1.5}, TypeError), ({"b": True}, TypeError)):
+            with self.assertRaisesRegex(error, "the size 'b' is a whole number from 0, not "):
+                opc.load(model, dims=dims)
+        path = self.path("g.pbtxt")
+        forward().save(path)
+        for options, part in (({"foo": 1}, r"load\(\) takes no 'foo'; it takes dims, consts, shapes"), ({"dim": {"b": 1}}, r"load\(\) takes no 'dim'; did you mean 'dims'")):
+            with self.assertRaisesRegex(TypeError, part):
+                opc.load(path, **options)
+
+    def test_a_larger_range_is_the_command_s(self):
+        g = opc.Graph()
+        g.output("y", g.input("x", (8, 4)) * 2.0)
+        g.save(self.path("g.pbtxt"))
+        self.command("compile", "g.pbtxt", "--shape", "x=n:1..8,4", "-o", "g.plan")
+        said = self.message(lambda: opc.load(self.path("g.plan")).run(x=np.ones((9, 4), "f")), "OPC0704")
+        self.assertIn("for a larger range: opc compile --shape x=...", said)
+
+    def test_what_is_no_name_text_or_capsule(self):
+        program = forward().compile()
+        with self.assertRaisesRegex(TypeError, "the name of a variable is a str, not None"):
+            program.variables[None] = np.zeros((6, 3), "f")
+        x = opc.Graph().input("x", (2,))
+        with self.assertRaisesRegex(opc.GraphError, r"attribute 'conf' is '\\udc80', expected a str of whole characters"):
+            opc.ops.function("words::text")(x, conf="\udc80")
+
+        class Once:
+            def __init__(self, capsule):
+                self.capsule = capsule
+
+            def __dlpack__(self, **unused):
+                return self.capsule
+
+        x = Once(np.ones((4, 6), "f").__dlpack__())
+        program.session().run(x=x, t=T[:4])
+        with self.assertRaisesRegex(ValueError, "input 'x': its __dlpack__ gave a tensor that has been taken already"):
+            program.session().run(x=x, t=T[:4])
+        with self.assertRaisesRegex(TypeError, "input 'x': __dlpack__ gave a value of type int"):
+            program.session().run(x=Once(5), t=T[:4])
 
     def test_no_message_is_pybind_s(self):
         g, program = forward(), forward().compile()

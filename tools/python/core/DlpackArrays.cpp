@@ -4,8 +4,10 @@
 
 #include "Bindings.h"
 #include "DlpackTensors.h"
+#include "TextParts.h"
 
 #include <memory>
+#include <string_view>
 #include <utility>
 
 namespace py = pybind11;
@@ -21,9 +23,18 @@ void release(PyObject *capsule) {
 }
 
 /// Takes the tensor over from its maker's capsule: ours frees it.
-py::object takeOver(const py::object &made) {
+py::object takeOver(const py::object &made, const std::string &what) {
+  if (!PyCapsule_CheckExact(made.ptr()))
+    throw py::type_error(
+        concat(what, ": __dlpack__ gave a value of type ", Py_TYPE(made.ptr())->tp_name, ", expected a capsule"));
+  if (!PyCapsule_IsValid(made.ptr(), kFresh)) {
+    const char *name = PyCapsule_GetName(made.ptr());
+    throw py::value_error(
+        name && std::string_view(name) == kUsed
+            ? what + ": its __dlpack__ gave a tensor that has been taken already"
+            : concat(what, ": __dlpack__ gave a capsule called '", name ? name : "", "', expected '", kFresh, "'"));
+  }
   auto *tensor = static_cast<opc_dl_managed_tensor *>(PyCapsule_GetPointer(made.ptr(), kFresh));
-  if (!tensor) throw py::error_already_set();
   PyCapsule_SetName(made.ptr(), kUsed);
   return py::reinterpret_steal<py::object>(PyCapsule_New(tensor, kOurs, release));
 }
@@ -56,7 +67,7 @@ AnyArray::AnyArray(py::handle value, DataType expected, const std::string &what)
   if (py::isinstance<py::array>(value)) {
     owner_ = py::reinterpret_borrow<py::object>(value);
   } else if (py::hasattr(value, "__dlpack__")) {
-    owner_ = takeOver(value.attr("__dlpack__")());
+    owner_ = takeOver(value.attr("__dlpack__")(), what);
     dlpack_ = &static_cast<opc_dl_managed_tensor *>(PyCapsule_GetPointer(owner_.ptr(), kOurs))->dl_tensor;
   } else {
     owner_ = py::module_::import("opc._arrays").attr("as_array")(value, what, dataTypeName(expected));

@@ -22,6 +22,7 @@ constexpr std::pair<std::string_view, std::string_view> kPhrases[] = {
     {"leave --mesh and --ranks out", "leave mesh out"},
     {"--mode infer", "compile(train=False)"},
     {"opc compile --no-fuse", "compile(fuse=False)"},
+    {"for a larger range: --shape ", "for a larger range: opc compile --shape "}, // sizes here are numbers
     {"opc grad --accumulate ", "accumulate="},
     {"--micro-batches ", "micro_batches="},
     {"leave it out of --wrt", "leave it out of wrt"},

@@ -42,7 +42,7 @@ def load(
             raise _usage(f"{path} is a plan, which has its sizes", "load the graph or the model to choose others")
         return Program.from_plan(content, os.path.splitext(os.path.basename(path))[0])
     content = _op.know(path, content)
-    request = Graph()._options(**options)
+    request = _options.request(_options.bound(Graph.compile, options, "load", ("dims", "consts")), {})
     if dims or consts:
         if not is_model:
             raise _usage(f"dims and consts are for ONNX models, and {path} is none", "shapes={NAME: DIMS} gives an input its shape")

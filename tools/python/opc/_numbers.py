@@ -108,6 +108,22 @@ def steps(value: Any) -> int:
     return count(value, "run")
 
 
+def dimension(value: Any, what: str) -> int:
+    """The size of one dimension."""
+    takes = f"{what} is a whole number from 0"
+    try:
+        size = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{takes}, not {_shown(value)}") from None
+    if isinstance(value, bool):
+        raise TypeError(f"{takes}, not {value!r}")
+    if size < 0:
+        raise usage(f"{takes}, not {size}")
+    if size >= 2**63:
+        raise usage(f"{what} is {size}, more than any tensor has")
+    return size
+
+
 def dims(value: Any, what: str, least: int = 0, example: str = "(32, 784)") -> Tuple[int, ...]:
     """The sizes of dimensions."""
     takes = f"{what} is a sequence of whole numbers from {least}, such as {example}"

@@ -3,19 +3,22 @@
 import difflib
 import inspect
 from types import SimpleNamespace
-from typing import Any, Callable, List, Mapping
+from typing import Any, Callable, List, Mapping, Sequence
 
 from . import _core, _numbers
 from ._errors import usage
 
 
-def bound(function: Callable[..., Any], given: Mapping[str, Any]) -> SimpleNamespace:
-    """The parameters of `function` behind the first one, with its defaults where nothing is given."""
+def bound(function: Callable[..., Any], given: Mapping[str, Any], called: str = "", more: Sequence[str] = ()) -> SimpleNamespace:
+    """The parameters of `function` behind the first one, with its defaults where nothing is given. called, more: what the user has
+    called, and what that takes besides."""
     known = {p.name: p.default for p in list(inspect.signature(function).parameters.values())[1:]}
     for name in given:
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            raise TypeError(f"{function.__name__}() takes no '{name}'" + (f"; did you mean '{near[0]}'?" if near else f"; it takes {', '.join(known)}"))
+            names = [*more, *known]
+            near = difflib.get_close_matches(name, names, 1)
+            help = f"did you mean '{near[0]}'?" if near else f"it takes {', '.join(names)}"
+            raise TypeError(f"{called or function.__name__}() takes no '{name}'; {help}")
     return SimpleNamespace(**{**known, **given})
 
 
@@ -33,11 +36,7 @@ def _texts(value: Any, name: str, example: str) -> List[str]:
 
 def sizes(dims: Any) -> Mapping[str, int]:
     """Sizes of an ONNX model by name."""
-    made = {_name(name, "dims"): _numbers.dims((size,), f"the size '{name}'")[0] for name, size in _mapping(dims, "dims", '{"batch": 4}').items()}
-    for name, size in made.items():
-        if size >= 2**63:
-            raise usage(f"the size '{name}' is {size}, more than any tensor has")
-    return made
+    return {_name(name, "dims"): _numbers.dimension(size, f"the size '{name}'") for name, size in _mapping(dims, "dims", '{"batch": 4}').items()}
 
 
 def constants(consts: Any) -> Mapping[str, Any]:

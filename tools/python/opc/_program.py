@@ -31,6 +31,8 @@ class Variables(OneOfAKind, MutableMapping[str, np.ndarray]):
         return self._core.variable(name)
 
     def __setitem__(self, name: str, value: Any) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a variable is a str, not {name!r}")
         self._core.set_variable(name, value)
 
     def __delitem__(self, name: str) -> None:
