@@ -59,17 +59,17 @@ template <class T> using AddKernel = FunctionKernel<bindUpdates<Add, T, Into::kP
 
 /// The sums: split tuples add up to partial sums of a result that starts from zero; of an axis that tuples address each
 /// device may have a piece. The values of like are not read.
-template <Into into> Maybe<ShardingRule> sumSharding(const SbpContext &ctx) {
+template <Into kInto> Maybe<ShardingRule> sumSharding(const SbpContext &ctx) {
   const TupleFactors f(ctx.In("indices").shape(), ctx.Out("out").shape().NumAxes());
-  return withSums(f.lead, into == Into::kLike
+  return withSums(f.lead, kInto == Into::kLike
                               ? shardingRule({unread(f.tensor), f.indices, f.rows}, {f.tensor}, Linear({2}))
                               : shardingRule({f.indices, f.rows}, {f.tensor}, Linear({1})));
 }
 /// Of params and updates each part has some of every slice, or addends of both; of an axis that tuples address each
-/// may have a piece. With `sums` split tuples add up to addends of params.
-template <bool sums> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
-  const TupleFactors f(ctx.In("indices").shape(), ctx.In("params").shape().NumAxes(), sums);
-  if (!sums) return shardingRule({f.tensor, f.rows, f.indices}, {f.tensor}, Linear({0, 1}));
+/// may have a piece. With `kSums` split tuples add up to addends of params.
+template <bool kSums> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const TupleFactors f(ctx.In("indices").shape(), ctx.In("params").shape().NumAxes(), kSums);
+  if (!kSums) return shardingRule({f.tensor, f.rows, f.indices}, {f.tensor}, Linear({0, 1}));
   return withSums(f.lead, shardingRule({added(f.tensor), f.rows, f.indices}, {f.tensor}, Linear({1})));
 }
 

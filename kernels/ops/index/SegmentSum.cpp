@@ -61,18 +61,18 @@ template <class T> using BatchKernel = FunctionKernel<bindSums<Form::kBatch, T>>
 
 /// Split ids sum to partial sums; axes beside the segments split, and each device may have some of the segments. The
 /// values of like are not read.
-template <Form form> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
-  constexpr bool batch = form == Form::kBatch;
+template <Form kForm> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  constexpr bool batch = kForm == Form::kBatch;
   const Shape &shape = ctx.In("data").shape();
   const int64_t count = ctx.In("segment_ids").shape().NumAxes();
-  const int64_t axis = batch ? count - 1 : JUST(axisOf<form>(ctx, shape)), end = batch ? count : axis + count;
+  const int64_t axis = batch ? count - 1 : JUST(axisOf<kForm>(ctx, shape)), end = batch ? count : axis + count;
   const AxisFactors data = axisFactors(shape.NumAxes()), sums(data.begin() + axis, data.begin() + end);
   const AxisFactors ids(data.begin() + (batch ? 0 : axis), data.begin() + end);
   AxisFactors out = data;
   out.erase(out.begin() + axis, out.begin() + end);
   out.insert(out.begin() + axis, "segments");
   std::vector<AxisFactors> inputs{data, ids};
-  if (form == Form::kLike) inputs.push_back(unread(out));
+  if (kForm == Form::kLike) inputs.push_back(unread(out));
   return withSums(sums, shardingRule(inputs, {out}, Linear({0})));
 }
 

@@ -34,11 +34,11 @@ Maybe<void> inferRms(InferContext *ctx) {
 }
 
 /// Rows that are whole may be apart; linear in dy and the addend.
-template <bool Rms> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
-  int64_t end = ctx.In(kInverse<Rms>).shape().NumAxes();
+template <bool kRms> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  int64_t end = ctx.In(kInverse<kRms>).shape().NumAxes();
   if (ctx.Has("gamma")) end = std::min(end, ctx.In("x").shape().NumAxes() - ctx.In("gamma").shape().NumAxes());
   const AxisFactors rows = leadingFactors(end);
-  if (Rms) return shardingRule({rows, rows, rows}, {rows}, Linear({0}));
+  if (kRms) return shardingRule({rows, rows, rows}, {rows}, Linear({0}));
   return shardingRule({rows, rows, rows, rows, {".."}, added(rows)}, {rows}, Linear({0}));
 }
 

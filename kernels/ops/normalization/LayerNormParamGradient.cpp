@@ -27,10 +27,10 @@ Maybe<void> inferRms(InferContext *ctx) {
 
 /// x's dimensions from `params` on: each element of a parameter's gradient comes from its own column. Those before the
 /// parameters and the `lead` statistics: each part has some of the addends.
-template <bool Rms> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+template <bool kRms> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
   const Shape &shape = ctx.In("x").shape();
-  const int64_t lead = ctx.In(kInverse<Rms>).shape().NumAxes();
-  const int64_t params = Rms ? lead : JUST(axisOf<int64_t>(&ctx, "begin_params_axis", shape));
+  const int64_t lead = ctx.In(kInverse<kRms>).shape().NumAxes();
+  const int64_t params = kRms ? lead : JUST(axisOf<int64_t>(&ctx, "begin_params_axis", shape));
   const AxisFactors x = axisFactors(shape.NumAxes()), sums(x.begin(), x.begin() + std::min(lead, params));
   AxisFactors rows = sums, all = sums, columns{".."};
   rows.push_back("..");
@@ -38,7 +38,7 @@ template <bool Rms> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
   all.resize(static_cast<size_t>(params), ".");
   all.insert(all.end(), columns.begin(), columns.end());
   std::vector<AxisFactors> inputs{all, all, rows, rows}, outputs{columns, columns};
-  if (Rms) { // it has no mean, and one parameter
+  if (kRms) { // it has no mean, and one parameter
     inputs.pop_back();
     outputs.pop_back();
   }

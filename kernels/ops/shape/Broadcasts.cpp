@@ -110,7 +110,8 @@ Maybe<ShardingRule> likeSharding(const SbpContext &ctx) {
   const Shape &in = ctx.In("x").shape(), &like = ctx.In("like").shape();
   const AxisFactors y = axisFactors(like.NumAxes());
   AxisFactors x;
-  for (int64_t a : ownAxes(in, JUST(expandedView(in, like, JUST(addedAxes(ctx, like.NumAxes()))))))
+  const auto newAxes = JUST(addedAxes(ctx, like.NumAxes()));
+  for (int64_t a : ownAxes(in, JUST(expandedView(in, like, newAxes))))
     x.push_back(a < 0 ? "." : y[static_cast<size_t>(a)]);
   x.resize(in.dim_vec().size(), ".");
   return shardingRule({x, unread(y)}, {y}, Linear({0}));

@@ -106,12 +106,12 @@ template <Form form> MoveMap padMap(const KernelContext &ctx) {
 }
 
 /// Axes without padding split. Of others each device may have a piece of y; zeros around a piece of x are addends.
-template <Form form> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+template <Form kForm> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
   const Shape &shape = ctx.In("x").shape();
-  const auto [floating, integral] = constantOf<form>(ctx);
+  const auto [floating, integral] = constantOf<kForm>(ctx);
   const bool zero = floating == 0 && integral == 0;
   AxisFactors x = axisFactors(shape.NumAxes()), y = x, sums;
-  for (int64_t axis : JUST(padsOf<form>(ctx, shape)).axes()) {
+  for (int64_t axis : JUST(padsOf<kForm>(ctx, shape)).axes()) {
     const auto a = static_cast<size_t>(axis);
     y[a] = "y" + std::to_string(axis);
     if (zero)

@@ -157,9 +157,9 @@ std::unique_ptr<BoundKernel> bindSliceUpdate(KernelBindContext *ctx) {
   return bindWriteBox(ctx, valueOf(sliceBox(*ctx, wholeShape(ctx, "ref"))), "value", "y", "ref");
 }
 
-template <BoxOf *box, const char *in> Maybe<ShardingRule> cutSharding(const SbpContext &ctx) {
-  const Shape &shape = ctx.In(in).shape();
-  const BoxFactors f(shape, JUST(box(ctx, shape)));
+template <BoxOf *kBox, const char *kArg> Maybe<ShardingRule> cutSharding(const SbpContext &ctx) {
+  const Shape &shape = ctx.In(kArg).shape();
+  const BoxFactors f(shape, JUST(kBox(ctx, shape)));
   return withSums(f.cutWhole, shardingRule({f.whole}, {f.part}, Linear({0})));
 }
 Maybe<ShardingRule> updateSharding(const SbpContext &ctx) {

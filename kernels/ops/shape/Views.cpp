@@ -128,7 +128,7 @@ Maybe<ShardingRule> flattenSharding(const SbpContext &ctx) {
 }
 
 /// The output of an op that is a view of its input.
-std::function<void(OpRegistry &)> view(TensorDescInferFn infer, ShardingFn sharding = viewSharding) {
+std::function<void(OpRegistry &)> view(const TensorDescInferFn &infer, const ShardingFn &sharding = viewSharding) {
   return [=](OpRegistry &op) {
     op.Output("out")
         .SetTensorDescInferFn(infer)
