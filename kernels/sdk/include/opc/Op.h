@@ -133,7 +133,7 @@ struct Origin {
   std::string file;
   int line = 0;
   int apiVersion = 0;
-  std::string library; // filled by the host: "built-in" or the plugin's path
+  std::string library; // by the host: a plugin's path; empty: it is built in
 };
 
 /// A kernel and the functions by which the host calls it. The functions are compiled into the kernel's own library and
