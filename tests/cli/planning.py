@@ -103,7 +103,7 @@ def tensor(name, dims, dtype="kFloat"):
 
 
 def user(name, op, inputs, attrs=""):
-    given = " ".join(f'input {{ key: "{arg}" value {{ s: "{t}/out" }} }}' for arg, t in inputs.items())
+    given = " ".join(f'input {{ key: "{arg}" value {{ s: "{t if "/" in t else t + "/out"}" }} }}' for arg, t in inputs.items())
     return f'op {{ name: "{name}" user_conf {{ op_type_name: "{op}" {given} {attrs} }} }}\n'
 
 
@@ -150,6 +150,44 @@ def on_pieces(folder, cluster):
         check(f"{op} on pieces: the result is that of one rank", ran.returncode == 0, ran.stderr)
 
 
+def infinite_addends(folder):
+    """docs/sbp.md: addends in a product with an infinity may be NaN, and a pin keeps them away."""
+    path = os.path.join(folder, "infinite.pbtxt")
+    with open(path, "w") as f:
+        f.write(tensor("x", [4]) + tensor("w", [4]) + user("m", "broadcast_mul", {"x": "x/out", "y": "w/out"}) + 'op { name: "y" output_conf { in: "m/z_0" out: "out" } }\n')
+    found = {}
+    for pins in ((), ("--sbp", "m*=S(0)")):
+        for seed in range(1, 9):
+            ran = subprocess.run([BIN, "run", path, "--input", "x=1,inf,-inf,3", "--input", "w=2,2,2,2", "--print", "all", "--mesh", "2", "--in-process", "--sbp-random", str(seed),
+                                  *pins], capture_output=True, text=True)
+            check(f"infinite addends, seed {seed}, {pins}", ran.returncode == 0, ran.stderr)
+            found.setdefault(pins, set()).add(ran.stdout.strip().split("\n")[-1])
+    product = "[2, inf, -inf, 6]"
+    check("infinite addends: an infinity or NaN", found[()] == {product, "[2, nan, nan, 6]"}, found)
+    check("infinite addends: none with a pin", found[("--sbp", "m*=S(0)")] == {product}, found)
+
+
+def recomputed_stages(folder):
+    """docs/gradients.md: what another stage reads is left out of what is recomputed."""
+    text, last = tensor("x", [4, 3]), "x/out"
+    for k, (rows, columns) in enumerate(((3, 5), (5, 5), (5, 2)), 1):
+        text += f'op {{ name: "fc{k}_w" variable_conf {{ out: "out" shape {{ dim: {rows} dim: {columns} }} data_type: kFloat initializer {{ random_normal_conf {{ mean: 0 std: 0.4 }} }} }} }}\n'
+        text += user(f"fc{k}", "matmul", {"a": last, "b": f"fc{k}_w/out"}) + user(f"fc{k}_act", "tanh", {"x": f"fc{k}/out_0"})
+        last = f"fc{k}_act/y_0"
+    text += user("fc3_loss", "reduce_sum", {"input_tensor": last}, ints("axis", [0, 1], "int32")) + 'op { name: "loss" output_conf { in: "fc3_loss/output_tensor_0" out: "out" } }\n'
+    path, step = os.path.join(folder, "stages.pbtxt"), os.path.join(folder, "step.pbtxt")
+    with open(path, "w") as f:
+        f.write(text)
+    for left_out, says in (((), "--recompute '!NAME'"), (("--recompute", "!fc1_act"), "")):
+        made = subprocess.run([BIN, "grad", path, "--loss", "loss", "--optimizer", "sgd", "--lr", "0.1", "--recompute", "fc1*", *left_out, "--accumulate", "2", "-o", step],
+                              capture_output=True, text=True)
+        check("recomputed stages: a step", made.returncode == 0, made.stderr)
+        done = subprocess.run([BIN, "compile", step, "--mesh", "3", "--stage", "fc1*=0", "--stage", "fc2*=1", "--stage", "fc3*=2", "--micro-batches", "2", "-o",
+                               os.path.join(folder, "step.plan")], capture_output=True, text=True)
+        holds = done.returncode == 0 if left_out else "OPC0746" in done.stderr and says in done.stderr
+        check(f"recomputed stages, left out: {left_out}", holds, done.stderr)
+
+
 OUTPUTS = {"reduce_mean": "output_tensor", "slice": "y", "slice_update": "y"}
 
 
@@ -162,6 +200,8 @@ def main():
         data_parallel(folder, cluster)
         vocabulary(folder, cluster)
         on_pieces(folder, cluster)
+        infinite_addends(folder)
+        recomputed_stages(folder)
     sys.exit(1 if failures else 0)
 
 
