@@ -253,6 +253,11 @@ class Programs(unittest.TestCase):
             found = g.grad("y", [x, z]).compile().run(x=np.ones(2, "f"), z=np.ones(2, "f"))
             np.testing.assert_array_equal(found["x.grad"], [0, 0])
             np.testing.assert_array_equal(found["z.grad"], [1, 1] if isinstance(backward(1, 1, 1, 1), tuple) else [0, 0])
+        g = opc.Graph()
+        x = g.input("x", (2,))
+        g.output("y", static.py_func(lambda x: x * 2, [x], opc.Spec((2,), "float32"), lambda x, y, dy: []).sum())  # a list of too few is none
+        with self.assertRaisesRegex(opc.ExecutionError, "must return 1 gradients.*found 0"):
+            g.grad("y", [x]).compile().run(x=np.ones(2, "f"))
 
     def test_what_is_noted_of_kernels_has_an_end(self):
         from opc_styles import classes

@@ -24,12 +24,12 @@ class Rule(NamedTuple):
     backward: Optional[Function]
     tensors: bool
 
-    def call(self, function: Function, arrays: Sequence[Optional[np.ndarray]], what: str) -> List[Any]:
-        """what: the function gets, in words."""
+    def call(self, function: Function, arrays: Sequence[Optional[np.ndarray]], what: str, absent: int = 0) -> List[Any]:
+        """what: the function gets, in words. absent: so many None are what None alone means."""
         given = [Tensor(a) for a in arrays] if self.tensors else arrays
         role = "backward" if function is self.backward else "forward"
         got = called(function, given, f"the {role} function {getattr(function, '__name__', type(function).__name__)}", what)
-        listed = [] if got is None else list(got) if isinstance(got, (list, tuple)) else [got]
+        listed = [None] * absent if got is None else list(got) if isinstance(got, (list, tuple)) else [got]
         return [None if v is None else np.asarray(v) for v in listed]
 
     def specs(self, tensors: Sequence[Any]) -> List[opc.Spec]:
@@ -51,9 +51,8 @@ def _kernels(name: str, rule: Rule) -> Tuple[Function, Function]:
             assert rule.backward is not None
             known = [*classes.copies(data), *classes.copies(output)]
             kept = [a for i, a in enumerate(known) if i not in skip]
-            got = rule.call(rule.backward, [*kept, *classes.copies(doutput)], "the gradients of the outputs" if rule.tensors else BACKWARD_GETS)
             count = len(data or ())
-            got = got or [None] * count  # None alone: of all inputs
+            got = rule.call(rule.backward, [*kept, *classes.copies(doutput)], "the gradients of the outputs" if rule.tensors else BACKWARD_GETS, count)
             if len(got) != count:
                 raise ValueError(f"{rule.backward.__name__} must return {count} gradients, one for each input (None: no gradient); found {len(got)}")
             return got
