@@ -106,8 +106,9 @@ namespace {
 /// All that a kernel sees, between guards: what it may read is copied in, and what it has written is copied out.
 class GuardedRun {
 public:
-  GuardedRun(std::vector<OpTensor> *inputs, std::vector<OpTensor> *outputs, OpTensor *workspace)
-      : inputs_(inputs->size()) {
+  GuardedRun(std::vector<OpTensor> *inputs, std::vector<OpTensor> *outputs, OpTensor *workspace,
+             std::optional<unsigned char> byte)
+      : inputs_(inputs->size()), byte_(byte) {
     for (auto *list : {inputs, outputs})
       for (OpTensor &t : *list) add(&t);
     add(workspace);
@@ -130,7 +131,7 @@ public:
 private:
   void add(OpTensor *tensor) {
     tensors_.push_back(tensor);
-    copies_.emplace_back(tensor->bytes(), copies_.size());
+    copies_.emplace_back(tensor->bytes(), copies_.size(), byte_);
     if (tensor->bytes()) std::memcpy(copies_.back().data(), tensor->data(), tensor->bytes());
   }
   std::string nameOf(const OpInstance &op, size_t i) const {
@@ -140,6 +141,7 @@ private:
            tensors_[i]->desc().toString();
   }
   size_t inputs_;
+  std::optional<unsigned char> byte_;
   std::vector<OpTensor *> tensors_;
   std::vector<GuardedMemory> copies_;
 };
@@ -156,7 +158,7 @@ Status runOp(const Registry &registry, const OpInstance &op, std::vector<OpTenso
   OpTensor workspace(TensorDesc(Shape{static_cast<int64_t>(workspaceBytes)}, kChar));
   std::memset(workspace.data(), options.fill, workspace.bytes());
   std::optional<GuardedRun> guarded;
-  if (options.guards) guarded.emplace(inputs, outputs, &workspace);
+  if (options.guards) guarded.emplace(inputs, outputs, &workspace, options.guardByte);
   std::vector<void *> data;
   for (auto *list : {inputs, outputs})
     for (OpTensor &t : *list) data.push_back(guarded ? guarded->data(data.size()) : t.data());

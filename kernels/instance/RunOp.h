@@ -65,6 +65,7 @@ struct RunOpOptions {
   int runs = 1;                             // of one kernel object, whose state goes on
   unsigned char fill = 0;                   // what the bytes of outputs and workspace are before
   bool guards = false;                      // between guards of 16 KiB: OPC0606 when the kernel writes beside a tensor
+  std::optional<unsigned char> guardByte;   // what the guards are full of, in place of a pattern
   uint64_t maxOutputBytes = uint64_t{1} << 32, maxWorkspaceBytes = uint64_t{1} << 28;
 };
 

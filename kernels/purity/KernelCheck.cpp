@@ -64,7 +64,31 @@ private:
     if (ran.id() == "OPC0606") note(KernelFault::kBeside, op, sample, dataTypeName(type), ran.message());
     OPC_RETURN_IF_ERROR(ran);
     ++report_.samples;
-    return op.pure ? tryInPlace(op, sample, type, *trial, outputs) : Status::ok();
+    if (!op.pure) return Status::ok();
+    OPC_RETURN_IF_ERROR(tryBesides(op, sample, type, *trial));
+    return tryInPlace(op, sample, type, *trial, outputs);
+  }
+
+  /// Guards that are large numbers of every type, above and below nothing: a sum and an extreme take them in.
+  Status tryBesides(const OpDef &op, const Case &sample, DataType type, const CaseTrial &trial) {
+    std::vector<OpTensor> results[2];
+    for (const bool below : {false, true}) {
+      RunOpOptions options;
+      options.guards = true;
+      options.guardByte = below ? 0xFE : 0x7E;
+      std::vector<OpTensor> inputs = trial.inputs;
+      OPC_RETURN_IF_ERROR(runOp(registry_, trial.op, &inputs, &results[below], options));
+    }
+    for (size_t i = 0; i < results[0].size(); ++i)
+      if (results[0][i] != results[1][i]) {
+        const auto &[name, index] = trial.op.outputArgs()[i];
+        note(KernelFault::kReads, op, sample, dataTypeName(type),
+             "its output " + name + (index ? "_" + std::to_string(index) : "") + ", " +
+                 results[0][i].desc().toString() +
+                 ", depends on what is beside the tensors that the kernel is given: look at how far its loops read");
+        break;
+      }
+    return Status::ok();
   }
 
   Status tryInPlace(const OpDef &op, const Case &sample, DataType type, const CaseTrial &trial,

@@ -73,6 +73,19 @@ template <int from, int to> class Copies final : public OpKernel {
   }
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
 };
+/// What it reads too much of takes part: in a sum, in an extreme. `from` and `to` as above.
+template <int from, int to, bool extreme> class Reads final : public OpKernel {
+  void Compute(KernelComputeContext *ctx) const override {
+    const int64_t n = ctx->In("x").shape().elem_cnt();
+    float all = ctx->In("x").dptr<float>()[0];
+    for (int64_t i = from; i < n + to; ++i) {
+      const float v = ctx->In("x").dptr<float>()[i];
+      all = extreme ? (v < all ? v : all) : all + v;
+    }
+    for (int64_t i = 0; i < n; ++i) ctx->Out("y").mut_dptr<float>()[i] = all;
+  }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
 class Throws final : public OpKernel {
   void Compute(KernelComputeContext *) const override { throw std::runtime_error("boom"); }
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
@@ -104,6 +117,9 @@ KERNEL("v_copies_behind", Copies<0, 1>>());
 KERNEL("v_copies_before", Copies<-1, 0>>());
 KERNEL("v_copies_much", Copies<0, 1000>>());
 KERNEL("v_large", Copies<0, 0>>(KernelOptions().TmpSize([](InferContext *) -> size_t { return size_t{300} << 20; })));
+KERNEL("v_reads_behind", Reads<0, 1, false>>());
+KERNEL("v_reads_before", Reads<-1, 0, true>>());
+KERNEL("v_reads", Reads<0, 0, true>>());
 KERNEL("v_two", Copies<0, 0>>()).Kernel<Copies<0, 0>>();
 #else
 REGISTER_USER_OP("d_right").Input("x").Output("y").SetTensorDescInferFn(likeX).Sharding("a b -> a b").Kernel<Copy>()
@@ -245,6 +261,8 @@ class Definitions(unittest.TestCase):
                                       ("v_copies_behind", "WRITES_BESIDE", "f32", beside + "4 bytes behind it"),
                                       ("v_copies_before", "WRITES_BESIDE", "f32", beside + "4 bytes before it"),
                                       ("v_copies_much", "WRITES_BESIDE", "f32", beside + "4000 bytes behind it"),
+                                      ("v_reads_behind", "READS_BESIDE", "f32", "its output y, f32[4,6], depends on what is beside the tensors"),
+                                      ("v_reads_before", "READS_BESIDE", "f32", "its output y, f32[4,6], depends on what is beside the tensors"),
                                       ("v_two", "FAILS", "f32", "two cpu kernels for"),
                                       ("v_temporary", "WRITES_BESIDE", "f32", "writes beside its temporary memory of 396 bytes: it writes up to 4 bytes behind it"),
                                       ("v_in_place", "NOT_IN_PLACE", "f32", "output y in the memory of input x, which its kernel proposes, has other numbers"),

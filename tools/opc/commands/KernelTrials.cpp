@@ -14,7 +14,7 @@ namespace opc::cli {
 
 namespace {
 
-constexpr const char *kFaults[] = {"FAILS", "WRITES_BESIDE", "NOT_IN_PLACE", "CRASHES"};
+constexpr const char *kFaults[] = {"FAILS", "WRITES_BESIDE", "READS_BESIDE", "NOT_IN_PLACE", "CRASHES"};
 
 Json findingJson(const KernelFinding &f) {
   return {{"op", f.op},
