@@ -3,9 +3,13 @@
 #include "DnnlGemm.h"
 #include "Parallel.h"
 
+#include "opc/PackedInputs.h"
+
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <string>
+#include <vector>
 
 namespace opc::cpu {
 
@@ -47,7 +51,7 @@ constexpr int64_t kWorthTwoBlocks = int64_t{1} << 20;
 /// Elements of b that are read again from the second-level cache.
 constexpr int64_t kReadAgain = int64_t{1} << 17;
 
-/// By the shape alone: bits do not depend on the threads. Rows are cut when there are many, columns otherwise: a block
+/// By the shape alone: of an unpacked b bits depend on it. Rows are cut when there are many, columns otherwise: a block
 /// should reuse what it packs. One block alone is cut in two, for two threads, and two are better rows than columns
 /// where both can read all of b: parts of rows would be copied.
 Blocks blockOf(const GemmShape &s, size_t batch) {
@@ -58,10 +62,36 @@ Blocks blockOf(const GemmShape &s, size_t batch) {
     return {evenBlock(s.m, (s.m + 1) / 2, 16), s.n};
   return {s.m, columns};
 }
+
+int64_t countOf(const Blocks &b, const GemmShape &s) {
+  return ((s.m + b.rows - 1) / b.rows) * ((s.n + b.columns - 1) / b.columns);
+}
+
+/// For more than two threads: lower blocks, each of which reads all of b, where that makes more of them.
+Blocks blockFor(int threads, Blocks blocks, const GemmShape &s) {
+  if (threads <= 2 || countOf(blocks, s) >= threads || s.m * s.n * s.k < kWorthTwoBlocks) return blocks;
+  constexpr int64_t kLeastRows = 16;
+  const Blocks low{(s.m + kLeastRows * threads - 1) / (kLeastRows * threads) * kLeastRows, s.n};
+  return countOf(low, s) > countOf(blocks, s) ? low : blocks;
+}
+
+/// Into which form b is packed: the layout of each block.
+template <class LayoutOf>
+std::string formOf(const GemmShape &s, int64_t columns, const std::vector<std::pair<int64_t, bool>> &blocks,
+                   const LayoutOf &layoutOf) {
+  std::string form = "blocks";
+  const auto add = [&](const auto &value) { form.append(reinterpret_cast<const char *>(&value), sizeof value); };
+  add(s.n), add(s.k), add(s.transB), add(columns);
+  for (const auto &block : blocks) {
+    const memory::desc layout = layoutOf(block);
+    add(layout.data);
+  }
+  return form;
+}
 } // namespace
 
-DnnlGemm::DnnlGemm(const GemmShape &s, const GemmBatch &batch, const float *constantB) {
-  const auto [rows, columns] = blockOf(s, batch.size());
+DnnlGemm::DnnlGemm(const GemmShape &s, const GemmBatch &batch, const float *constantB, const std::string &packKey,
+                   int threads) {
   const auto f32 = memory::data_type::f32;
   const memory::dims aStrides = s.transA ? memory::dims{1, s.m} : memory::dims{s.k, 1};
   const memory::dims bStrides = s.transB ? memory::dims{1, s.k} : memory::dims{s.n, 1};
@@ -74,6 +104,8 @@ DnnlGemm::DnnlGemm(const GemmShape &s, const GemmBatch &batch, const float *cons
   std::map<std::pair<int64_t, int64_t>, Prepared> prepared; // by block size: at most four
   const bool oneB = std::all_of(batch.b.begin(), batch.b.end(), [&](int64_t o) { return o == batch.b[0]; });
   const bool pack = constantB && oneB;
+  const Blocks blocks = blockOf(s, batch.size());
+  const auto [rows, columns] = pack && batch.size() == 1 ? blockFor(threads, blocks, s) : blocks;
   // The kernels for packed weights write dense blocks only: a part of c's columns goes through a buffer.
   dense_ = pack && columns < s.n;
   stride_ = s.n;
@@ -103,15 +135,22 @@ DnnlGemm::DnnlGemm(const GemmShape &s, const GemmBatch &batch, const float *cons
         offsets.push_back(size);
         size += (static_cast<int64_t>(prepare(m, n).pd.weights_desc().get_size()) + 63) / 64 * 64;
       }
-    packed_ = Scratch<char>(size);
-    for (size_t i = 0; i < order.size(); ++i) {
-      const auto [n0, last] = order[i];
-      const int64_t n = std::min(columns, s.n - n0);
-      char *to = packed_.get() + offsets[i];
-      dnnlReorder({{s.k, n}, f32, bStrides}, constantB + batch.b[0] + n0 * bStrides[1],
-                  prepare(last ? s.m % rows : rows, n).pd.weights_desc(), to);
-      packedAt[{n0, last}] = to;
-    }
+    const auto layoutOf = [&](const std::pair<int64_t, bool> &block) {
+      return prepare(block.second ? s.m % rows : rows, std::min(columns, s.n - block.first)).pd.weights_desc();
+    };
+    const float *const from = constantB + batch.b[0];
+    const std::string key = packKey.empty() ? packKey : packKey + formOf(s, columns, order, layoutOf);
+    packed_ = user_op::sharedPack(key, [&] {
+      auto pack = std::make_shared<Scratch<char>>(size);
+      for (size_t i = 0; i < order.size(); ++i) {
+        const int64_t n0 = order[i].first;
+        dnnlReorder({{s.k, std::min(columns, s.n - n0)}, f32, bStrides}, from + n0 * bStrides[1], layoutOf(order[i]),
+                    pack->get() + offsets[i]);
+      }
+      return std::shared_ptr<const void>(pack, pack->get());
+    });
+    for (size_t i = 0; i < order.size(); ++i)
+      packedAt[order[i]] = static_cast<const char *>(packed_.get()) + offsets[i];
   }
   for (size_t i = 0; i < batch.size(); ++i)
     for (int64_t n0 = 0; n0 < s.n; n0 += columns)

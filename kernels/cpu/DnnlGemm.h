@@ -5,16 +5,21 @@
 #include "DnnlHandle.h"
 #include "Gemm.h"
 
+#include <memory>
+#include <string>
+
 namespace opc::cpu {
 
-/// c = alpha * op(a) * op(b) (+ c) in f32. The product is cut into blocks by the shape alone, and each block is one
-/// primitive made for one thread: the result does not depend on the number of threads.
+/// c = alpha * op(a) * op(b) (+ c) in f32. The product is cut into blocks, each one primitive made for one thread: by
+/// the shape alone, or, where b is packed, for as many threads as there are. Then an element has the same bits in blocks
+/// of any size (tests/cli/batch_products.py), so the result does not depend on the number of threads.
 class DnnlGemm {
 public:
-  /// `constantB`: b's contents are final; b is packed here. Throws dnnl::error.
-  DnnlGemm(const GemmShape &shape, const GemmBatch &batch, const float *constantB);
+  /// `constantB`: b's contents are final; b is packed here. `packKey` and `threads` as of Gemm. Throws dnnl::error.
+  DnnlGemm(const GemmShape &shape, const GemmBatch &batch, const float *constantB, const std::string &packKey = "",
+           int threads = 1);
   void run(DeviceCtx *ctx, const float *a, const float *b, float *c);
-  bool hasPackedB() const { return static_cast<bool>(packed_); }
+  bool hasPackedB() const { return packed_ != nullptr; }
   /// Whether oneDNN is the faster one here for this product (measured: with AVX-512, except for single rows and tiny
   /// products).
   static bool leads(const GemmShape &shape);
@@ -28,7 +33,7 @@ private:
   std::vector<Block> blocks_;
   bool dense_ = false, accumulate_ = false;
   int64_t stride_ = 0; // of c
-  Scratch<char> packed_;
+  std::shared_ptr<const void> packed_; // with other products of this b, where they share (PackedInputs.h)
 };
 
 } // namespace opc::cpu

@@ -4,6 +4,8 @@
 #include "DnnlGemm.h"
 #include "GemmMicroKernel.h"
 
+#include "opc/PackedInputs.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -92,7 +94,8 @@ void packPanel(const T *b, bool trans, int64_t k, int64_t n, int64_t j0, int64_t
 } // namespace
 
 template <class T>
-Gemm<T>::Gemm(const GemmShape &shape, GemmBatch batch, const T *constantB) : s_(shape), batch_(std::move(batch)) {
+Gemm<T>::Gemm(const GemmShape &shape, GemmBatch batch, const T *constantB, const std::string &packKey, int threads)
+    : s_(shape), batch_(std::move(batch)) {
   constexpr int64_t NR = kPanel<T>;
   const int64_t panels = ceilDiv(s_.n, NR);
   const bool oneB = std::all_of(batch_.b.begin(), batch_.b.end(), [&](int64_t o) { return o == batch_.b[0]; });
@@ -115,14 +118,12 @@ Gemm<T>::Gemm(const GemmShape &shape, GemmBatch batch, const T *constantB) : s_(
   }
   if constexpr (std::is_same_v<T, float>)
     if (DnnlGemm::leads(s_)) {
-      library_ = std::make_unique<DnnlGemm>(s_, batch_, constantB);
+      library_ = std::make_unique<DnnlGemm>(s_, batch_, constantB, packKey, threads);
       path_ = Path::kLibrary;
       return;
     }
   if (constantB && oneB && s_.n >= NR / 2) {
-    packedB_ = Scratch<T>(panelStride_);
-    packPanels(constantB + batch_.b[0], packedB_.get(), 0, panels);
-    packed_ = true;
+    packConstant(constantB + batch_.b[0], panels, packKey);
     path_ = s_.m == 1 ? Path::kRowPacked : Path::kTiles;
     return;
   }
@@ -147,6 +148,18 @@ Gemm<T>::Gemm(const GemmShape &shape, GemmBatch batch, const T *constantB) : s_(
     while (tiles() < 32 && rowsPerTile_ > kMaxRowsPerTile)
       rowsPerTile_ = ceilDiv(rowsPerTile_ / 2, kTileRows) * kTileRows;
   }
+}
+
+template <class T> void Gemm<T>::packConstant(const T *b, int64_t panels, const std::string &packKey) {
+  std::string key = packKey;
+  const auto add = [&](const auto &value) { key.append(reinterpret_cast<const char *>(&value), sizeof value); };
+  if (!key.empty()) key += "panels", add(sizeof(T)), add(s_.n), add(s_.k), add(s_.transB);
+  constantB_ = user_op::sharedPack(key, [&] {
+    auto pack = std::make_shared<Scratch<T>>(panelStride_);
+    packPanels(b, pack->get(), 0, panels);
+    return std::shared_ptr<const void>(pack, pack->get());
+  });
+  packed_ = true;
 }
 
 template <class T> Gemm<T>::~Gemm() = default;
@@ -300,7 +313,7 @@ template <class T> void Gemm<T>::run(DeviceCtx *ctx, const T *a, const T *b, T *
     ctx->parallelFor(batches * groups, grainFor(s_.k * 4 * NR), [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         const int64_t i = t / groups, p0 = t % groups * 4;
-        rowTimesPanels(s_.k, a + at(batch_.a, i), packedB_.get(), p0, std::min(panels, p0 + 4), s_.n,
+        rowTimesPanels(s_.k, a + at(batch_.a, i), packedPanels(), p0, std::min(panels, p0 + 4), s_.n,
                        c + at(batch_.c, i), alpha, s_.accumulate);
       }
     });
@@ -311,7 +324,7 @@ template <class T> void Gemm<T>::run(DeviceCtx *ctx, const T *a, const T *b, T *
     return;
   case Path::kTiles: break;
   }
-  const T *packed = packed_ || packInRun_ ? packedB_.get() : nullptr;
+  const T *packed = packed_ || packInRun_ ? packedPanels() : nullptr;
   if (packInRun_)
     ctx->parallelFor(ceilDiv(s_.n, NR), grainFor(s_.k * NR),
                      [&](int64_t begin, int64_t end) { packPanels(b + batch_.b[0], packedB_.get(), begin, end); });

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace opc::cpu {
@@ -36,8 +37,11 @@ class DnnlGemm;
 /// panels of b, two vectors wide, are packed; a register tile of 6 rows times one panel is the inner kernel.
 template <class T> class Gemm {
 public:
-  /// `constantB`: b's address and contents are final; b is packed here and run() ignores its b.
-  Gemm(const GemmShape &shape, GemmBatch batch, const T *constantB = nullptr);
+  /// `constantB`: b's address and contents are final; b is packed here and run() ignores its b. `packKey`: which numbers
+  /// these are, for products that share what they pack (PackedInputs.h); "" does not share. `threads`: as many as there
+  /// will mostly be.
+  Gemm(const GemmShape &shape, GemmBatch batch, const T *constantB = nullptr, const std::string &packKey = "",
+       int threads = 1);
   ~Gemm();
   Gemm(Gemm &&) noexcept;
   /// Allocates nothing. The matrices may not overlap.
@@ -59,6 +63,8 @@ private:
   void packPanels(const T *b, T *packed, int64_t begin, int64_t end) const;
   void tile(const T *a, const T *b, const T *packed, T *c, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const;
   void clear(DeviceCtx *ctx, T *c) const;
+  void packConstant(const T *b, int64_t panels, const std::string &packKey);
+  const T *packedPanels() const { return packed_ ? static_cast<const T *>(constantB_.get()) : packedB_.get(); }
 
   GemmShape s_;
   GemmBatch batch_;
@@ -69,6 +75,7 @@ private:
   int64_t panelStride_ = 0; // elements of one packed product's b
   int64_t rowsPerTile_ = 0, columnsPerTile_ = 0;
   Scratch<T> packedB_;
+  std::shared_ptr<const void> constantB_; // packed by the constructor, and shared (PackedInputs.h)
   std::unique_ptr<DnnlGemm> library_;
 };
 

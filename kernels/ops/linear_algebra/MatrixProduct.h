@@ -8,6 +8,7 @@
 #include "support/SbpRules.h"
 
 #include <algorithm>
+#include <string>
 
 namespace opc::ops {
 
@@ -55,6 +56,9 @@ inline Maybe<double> operations(InferContext *ctx, const char *arg, int64_t term
 /// Whether a b that does not change is packed at bind time.
 enum class ConstantB { kPacked, kAsItLies };
 
+/// Which numbers a packed b is made of: those at its address, which stay.
+inline std::string packKeyOf(const void *b) { return "b" + std::to_string(reinterpret_cast<uintptr_t>(b)); }
+
 /// The task that computes out, the product of a and b, plus _add_to_output when it is given.
 template <class T>
 std::unique_ptr<BoundKernel> bindProduct(KernelBindContext *ctx, StagedTensors<T> &staged, cpu::GemmShape shape,
@@ -63,7 +67,10 @@ std::unique_ptr<BoundKernel> bindProduct(KernelBindContext *ctx, StagedTensors<T
   T *out = staged.out("out");
   shape.accumulate = add != nullptr;
   const bool packs = constantB == ConstantB::kPacked && ctx->isConstant("b", 0);
-  cpu::Gemm<T> gemm(shape, std::move(batch), packs ? b : nullptr);
+  // A conversion of b is this kernel's own.
+  const bool isTensor = packs && b == ctx->In("b").raw_dptr();
+  cpu::Gemm<T> gemm(shape, std::move(batch), packs ? b : nullptr, isTensor ? packKeyOf(b) : "",
+                    ctx->device_ctx()->threads());
   if (gemm.hasPackedB()) notePackedInput(ctx, "b");
   const int64_t count = ctx->Out("out").shape().elem_cnt();
   return bindTask([=, gemm = std::move(gemm)](DeviceCtx *d) {

@@ -26,7 +26,7 @@ PackSharing::~PackSharing() { current_ = outer_; }
 
 std::shared_ptr<const void> sharedPack(const std::string &key,
                                        const std::function<std::shared_ptr<const void>()> &make) {
-  if (!PackSharing::current_) return make();
+  if (!PackSharing::current_ || key.empty()) return make();
   std::shared_ptr<const void> &pack = PackSharing::current_->byKey[key];
   if (!pack) pack = make();
   return pack;

@@ -21,7 +21,7 @@ void notePackedInput(KernelBindContext *ctx, const std::string &arg, int32_t ind
 std::vector<const void *> takePackedInputs();
 
 /// What `make` gives; while a PackSharing lives in this thread, what it gave before for the same key. The key says what
-/// is packed, from where, and into which form.
+/// is packed, from where, and into which form; "" shares nothing.
 std::shared_ptr<const void> sharedPack(const std::string &key,
                                        const std::function<std::shared_ptr<const void>()> &make);
 
