@@ -48,13 +48,38 @@ uint32_t NativeEmitter::codeOf(const Region &loop, plan::Plan *plan) {
     image->set_code(made->image.code);
     image->set_data(made->bytes);
     image->set_checksum(nativeChecksum(native, *image));
-    ++facts_.images;
-    facts_.bytes += made->bytes.size();
   }
-  if (native.image_size() == 0 || plan->native_size() == kMaxNativeCodes) return 0;
-  *plan->add_native() = std::move(native);
+  return it->second = native.image_size() == 0 ? 0 : put(std::move(native), plan);
+}
+
+/// Its number in the plan; 0 where that is full.
+uint32_t NativeEmitter::put(plan::NativeCode code, plan::Plan *plan) {
+  const auto [it, isNew] = byRegion_.emplace(code.region(), 0);
+  if (!isNew || plan->native_size() == kMaxNativeCodes) return it->second;
   ++facts_.codes;
+  for (const plan::NativeCode::Image &image : code.image()) ++facts_.images, facts_.bytes += image.data().size();
+  *plan->add_native() = std::move(code);
   return it->second = static_cast<uint32_t>(plan->native_size());
+}
+
+static void renumber(plan::Plan *graph, const std::vector<uint32_t> &numbers) {
+  for (plan::Task &task : *graph->mutable_task()) {
+    for (uint32_t &n : *task.mutable_native()) n = numbers[n];
+    for (plan::Plan &inner : *task.mutable_graph()) renumber(&inner, numbers);
+  }
+}
+
+void NativeEmitter::adopt(plan::Plan *graph, plan::Plan *plan) {
+  std::vector<uint32_t> numbers{0};
+  for (plan::NativeCode &code : *graph->mutable_native()) numbers.push_back(put(std::move(code), plan));
+  graph->clear_native();
+  renumber(graph, numbers);
+}
+
+void NativeEmitter::addFacts(const NativeFacts &graph) {
+  facts_.loops += graph.loops;
+  facts_.seconds += graph.seconds;
+  facts_.refused.insert(facts_.refused.end(), graph.refused.begin(), graph.refused.end());
 }
 
 } // namespace opc

@@ -15,6 +15,7 @@ namespace opc {
 
 class RegionImager;
 namespace plan {
+class NativeCode;
 class Plan;
 class Task;
 } // namespace plan
@@ -28,16 +29,22 @@ public:
 
   /// `plan` is the whole one, `task` one of it or of its parts.
   void add(const std::shared_ptr<const Region> &region, plan::Plan *plan, plan::Task *task);
-  /// An op whose work is graphs, which have no code in a plan.
-  void addGraphsOf(std::string op) { facts_.graphs.push_back(std::move(op)); }
+  /// The graph of an op, a plan by itself with code for its loops: that becomes the whole plan's.
+  void adopt(plan::Plan *graph, plan::Plan *plan);
+  /// What another one found out that emits such a graph.
+  void addFacts(const NativeFacts &graph);
   const NativeFacts &facts() const { return facts_; }
+  const std::shared_ptr<RegionImager> &imager() const { return imager_; }
+  const std::vector<CodeLevel> &levels() const { return levels_; }
 
 private:
   uint32_t codeOf(const Region &loop, plan::Plan *plan);
+  uint32_t put(plan::NativeCode code, plan::Plan *plan);
 
   const std::shared_ptr<RegionImager> imager_;
   const std::vector<CodeLevel> levels_;
-  std::map<std::string, uint32_t> known_; // by regionKey(): the plan's code + 1, or 0
+  std::map<std::string, uint32_t> known_;  // by regionKey(): the plan's code + 1, or 0
+  std::map<uint64_t, uint32_t> byRegion_;  // the same by the code's `region`
   NativeFacts facts_;
 };
 

@@ -330,11 +330,14 @@ private:
   }
 
   /// The plans of an op's graphs stand for their texts.
-  static void graphsOf(ir::UserOp op, const std::vector<std::string> &plans, plan::Task *t) {
+  void graphsOf(ir::UserOp op, const std::vector<std::string> &plans, plan::Task *t) {
     for (const std::string &name : controlGraphs(controlKind(op.getOpType())))
       for (plan::Attribute &attr : *t->mutable_attr())
         if (attr.name() == name) attr.mutable_value()->set_at_string("");
-    for (const std::string &plan : plans) t->add_graph()->ParsePartialFromString(planPayload(plan));
+    for (const std::string &plan : plans) {
+      t->add_graph()->ParsePartialFromString(planPayload(plan));
+      if (native_) native_->adopt(t->mutable_graph(t->graph_size() - 1), whole_);
+    }
   }
 
   void task(const ScheduledTask &scheduled, ir::UserOp op) {
@@ -347,10 +350,7 @@ private:
       if (i >= isHidden.size() || !isHidden[i]) sharding(s, t->add_sharding());
     t->set_kernel(kernelName(schedule_, scheduled));
     if (graphs_)
-      if (const auto own = graphs_->find(op); own != graphs_->end()) {
-        graphsOf(op, own->second.files, t);
-        if (native_) native_->addGraphsOf(ir::opName(op));
-      }
+      if (const auto own = graphs_->find(op); own != graphs_->end()) graphsOf(op, own->second.files, t);
     if (native_) alone(scheduled, op, t);
     addWorkspace(schedule_, scheduled, plan_, t);
   }

@@ -13,12 +13,11 @@ struct NativeFacts {
     std::string op, level; // the loop's first op; "v3"
     std::string reason;
   };
-  uint64_t loops = 0;              // over elements, in all regions
-  uint64_t codes = 0;              // different ones of them that have code
-  uint64_t images = 0;             // one for each level
-  uint64_t bytes = 0;              // of all images
-  double seconds = 0;              // that making them took
-  std::vector<std::string> graphs; // ops whose work is graphs: the loops in these have no code
+  uint64_t loops = 0;  // over elements, in all regions
+  uint64_t codes = 0;  // different ones of them that have code
+  uint64_t images = 0; // one for each level
+  uint64_t bytes = 0;  // of all images
+  double seconds = 0;  // that making them took
   std::vector<Refused> refused;
 };
 

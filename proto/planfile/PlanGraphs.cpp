@@ -1,7 +1,8 @@
-// Graphs of tasks (if, loop): plans in a plan.
+// Graphs of tasks (if, loop, batch_parts): plans in a plan.
 // SPDX-License-Identifier: Apache-2.0
 #include "PlanGraphs.h"
 
+#include <algorithm>
 #include <string>
 
 namespace opc {
@@ -58,13 +59,39 @@ Status checkPlanGraphs(const plan::Plan &plan) {
   return check(plan, 0);
 }
 
-uint64_t graphArenaBytes(const plan::Plan &plan) {
+/// An input of a graph is in the graph's memory where each turn or part has another one (docs/plan-format.md).
+static bool isOwnInput(const plan::Task &task, int64_t input) {
+  const auto number = [&](const char *name) {
+    for (const plan::Attribute &a : task.attr())
+      if (a.name() == name) return a.value().at_int64();
+    return int64_t{0};
+  };
+  if (task.op_type() == "batch_parts") return input < number("cut");
+  if (task.op_type() != "loop") return false;
+  const int64_t states = number("states");
+  return input == 0 || (input > states && input - states <= number("sequences"));
+}
+
+static uint64_t graphBytes(const plan::Task &task, const plan::Plan &graph) {
   uint64_t bytes = 0;
-  for (const plan::Arena &arena : plan.arena())
+  for (const plan::Arena &arena : graph.arena())
     if (__builtin_add_overflow(bytes, arena.bytes(), &bytes)) return UINT64_MAX;
-  for (const plan::Task &task : plan.task())
-    for (const plan::Plan &graph : task.graph())
-      if (__builtin_add_overflow(bytes, graphArenaBytes(graph), &bytes)) return UINT64_MAX;
+  const plan::Interface &interface = graph.interface();
+  for (int k = 0; k < interface.input_size(); ++k) {
+    if (isOwnInput(task, k) || interface.input(k).tensor() >= static_cast<uint32_t>(graph.tensor_size())) continue;
+    const uint32_t place = graph.tensor(static_cast<int>(interface.input(k).tensor())).register_();
+    if (place < static_cast<uint32_t>(graph.register__size()))
+      bytes -= std::min<uint64_t>(bytes, graph.register_(static_cast<int>(place)).bytes());
+  }
+  for (const plan::Task &inner : graph.task())
+    if (__builtin_add_overflow(bytes, taskGraphBytes(inner), &bytes)) return UINT64_MAX;
+  return bytes;
+}
+
+uint64_t taskGraphBytes(const plan::Task &task) {
+  uint64_t bytes = 0;
+  for (const plan::Plan &graph : task.graph())
+    if (__builtin_add_overflow(bytes, graphBytes(task, graph), &bytes)) return UINT64_MAX;
   return bytes;
 }
 

@@ -1,4 +1,4 @@
-// Graphs of tasks (if, loop): plans in a plan.
+// Graphs of tasks (if, loop, batch_parts): plans in a plan.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,8 @@ constexpr int kMostPlanGraphDepth = 8, kMostTaskGraphs = 2;
 /// code or credits of its own, and not too deep. decodePlan() calls it before anything looks at the graphs.
 Status checkPlanGraphs(const plan::Plan &plan);
 
-/// The bytes of all arenas: the plan's own and those of its tasks' graphs. UINT64_MAX where that is more.
-uint64_t graphArenaBytes(const plan::Plan &plan);
+/// The bytes that a task's graphs take, those of the tasks in them too: their arenas, but for inputs that they read in
+/// the task's own. UINT64_MAX where that is more.
+uint64_t taskGraphBytes(const plan::Task &task);
 
 } // namespace opc

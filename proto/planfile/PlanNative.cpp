@@ -44,6 +44,7 @@ Status checkReferences(const plan::Plan &part, int codes) {
       if (n > static_cast<uint32_t>(codes))
         return bad("the machine code of task " + task.name() + " is " + std::to_string(n) + " of " +
                    std::to_string(codes));
+    for (const plan::Plan &graph : task.graph()) OPC_RETURN_IF_ERROR(checkReferences(graph, codes));
   }
   return Status::ok();
 }

@@ -408,18 +408,12 @@ static Status checkFits(const plan::Plan &plan, const JobPlan &job, const std::v
         if (__builtin_add_overflow(wanted, a.bytes(), &wanted)) wanted = UINT64_MAX;
   bool hasManyGraphs = false;
   for (const plan::Task &task : plan.task()) { // of one rank
-    int64_t count = 1;
-    if (task.op_type() == kPartsType)
-      for (const plan::Attribute &a : task.attr())
-        if (a.name() == runtime::kPartsAttr)
-          count = runtime::graphsOfParts(std::max<int64_t>(a.value().at_int64(), 1), threads);
+    const int64_t count = runtime::graphsOfTask(task, threads);
     hasManyGraphs |= count > 1;
-    for (const plan::Plan &graph : task.graph()) {
-      uint64_t bytes = graphArenaBytes(graph);
-      if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(count), &bytes) ||
-          __builtin_add_overflow(wanted, bytes, &wanted))
-        wanted = UINT64_MAX;
-    }
+    uint64_t bytes = taskGraphBytes(task);
+    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(count), &bytes) ||
+        __builtin_add_overflow(wanted, bytes, &wanted))
+      wanted = UINT64_MAX;
   }
   if (wanted <= limit) return Status::ok();
   return Status(StatusCode::kUnsupported, "OPC0821",

@@ -4,6 +4,7 @@
 #include "ControlTask.h"
 
 #include "ControlOp.h"
+#include "LateInputs.h"
 #include "PlanReading.h"
 #include "TaskGraph.h"
 
@@ -18,6 +19,11 @@ namespace opc::runtime {
 namespace {
 
 using user_op::KernelBindContext;
+
+int64_t graphsOfParts(int64_t parts, int threads) {
+  const int64_t count = std::max(threads, 1), idle = (count - parts % count) % count; // in the last turn
+  return 3 * idle <= parts ? count : 1;
+}
 
 /// The times of a graph's tasks. They run one after the other: TaskGraph::alone() sees to it.
 class GraphClock final : public RunObserver {
@@ -70,6 +76,11 @@ public:
     return twin;
   }
 
+  /// The inputs from `first` on, which never change, are asked for when a kernel reads them. Before bind().
+  void takeLate(LateInputs *late, size_t first, const std::vector<bool> &constant) {
+    late_ = late, firstLate_ = first, isLate_ = constant;
+  }
+
   /// Whether the kernels have packed an input, and do not read it again.
   bool hasPacked(size_t i) const { return graph_->isReleased(graph_->model().tensors[inputs_[i]].reg); }
 
@@ -85,7 +96,9 @@ public:
       if (constant[i]) graph_->markChanged(graph_->model().tensors[inputs_[i]].reg); // perhaps another value there
     }
     if (isBoundOnce_) graph_->releasePacked(); // then it is known what is not read again
+    if (isNew && late_) askLate();
     Status bound = graph_->isBound() ? graph_->refresh() : graph_->bind();
+    graph_->tellPacked({});
     (void)user_op::takePackedInputs(); // of the graph's inputs: others of its tasks may read them as they are
     return bound;
   }
@@ -120,6 +133,15 @@ private:
     return Status::ok();
   }
 
+  void askLate() {
+    for (size_t k = firstLate_; k < inputs_.size(); ++k)
+      if (isLate_[k]) graph_->fillLater(inputs_[k], [late = late_, k](void *) { return late->fill(k); });
+    graph_->tellPacked([this](uint32_t tensor) {
+      const auto at = std::find(inputs_.begin(), inputs_.end(), tensor);
+      if (at != inputs_.end()) late_->packed(static_cast<size_t>(at - inputs_.begin()));
+    });
+  }
+
   PlanModel model_; // until there is a graph
   std::vector<CrossEdge> edges_;
   std::vector<std::string> constants_;
@@ -127,6 +149,9 @@ private:
   std::unique_ptr<GraphClock> clock_;
   std::unique_ptr<TaskGraph> graph_;
   bool isBoundOnce_ = false;
+  LateInputs *late_ = nullptr; // while binding
+  size_t firstLate_ = 0;
+  std::vector<bool> isLate_;
 };
 
 using ControlGraphs = std::vector<std::unique_ptr<ControlGraph>>;
@@ -316,6 +341,8 @@ public:
     const user_op::PackSharing sharing;
     for (int64_t t = 0; t < count; ++t) {
       graphs_.push_back(graphs[0]->another());
+      // The first graph has all of it written, and what it has packed the others take from there.
+      if (t == 0) graphs_[0]->takeLate(LateInputs::current(), parts_.cut, constant);
       OPC_RETURN_IF_ERROR(graphs_.back()->bind(inputs, constant, count > 1 ? 1 : ctx->threads()));
     }
     results_.resize(graphs_.size());
@@ -428,13 +455,16 @@ Status checkPorts(const PlanModel &graph, const ControlPorts &ports) {
 
 } // namespace
 
-int64_t graphsOfParts(int64_t parts, int threads) {
-  const int64_t count = std::max(threads, 1), idle = (count - parts % count) % count; // in the last turn
-  return 3 * idle <= parts ? count : 1;
+int64_t graphsOfTask(const plan::Task &task, int threads) {
+  if (task.op_type() == kPartsType)
+    for (const plan::Attribute &a : task.attr())
+      if (a.name() == "parts") return graphsOfParts(std::max<int64_t>(a.value().at_int64(), 1), threads);
+  return 1;
 }
 
 Result<std::shared_ptr<const user_op::KernelDef>> controlKernel(const plan::Task &task, const OpInstance &op,
-                                                                const Registry &registry) {
+                                                                const Registry &registry,
+                                                                const std::shared_ptr<NativeImages> &native) {
   const ControlKind kind = controlKind(op.def().name);
   if (static_cast<size_t>(task.graph_size()) != controlGraphs(kind).size())
     return invalid("it has " + std::to_string(task.graph_size()) + " graphs, and its op " +
@@ -442,7 +472,7 @@ Result<std::shared_ptr<const user_op::KernelDef>> controlKernel(const plan::Task
   const ControlPorts ports = controlPorts(op);
   auto graphs = std::make_shared<ControlGraphs>();
   for (const plan::Plan &plan : task.graph()) {
-    OPC_ASSIGN_OR_RETURN(PlanModel model, buildPlanModel(plan, registry));
+    OPC_ASSIGN_OR_RETURN(PlanModel model, buildPlanModel(plan, registry, {}, 0, native));
     OPC_RETURN_IF_ERROR(checkPorts(model, ports));
     for (const PlanModel::Stream &s : model.streams)
       if (s.isComm() || deviceTypeOf(s.device) != DeviceType::kCPU)

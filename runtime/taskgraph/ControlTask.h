@@ -22,14 +22,14 @@ public:
 };
 
 /// The kernel of a task of op `op`, which has been inferred. Its graphs are checked as any plan is, and must take and
-/// make what the op says (OPC0826). None of them runs before the kernel is bound.
+/// make what the op says (OPC0826). None of them runs before the kernel is bound. `native`: the machine code of the plan
+/// that has the task; may be null.
 Result<std::shared_ptr<const user_op::KernelDef>> controlKernel(const plan::Task &task, const OpInstance &op,
-                                                                const Registry &registry);
+                                                                const Registry &registry,
+                                                                const std::shared_ptr<NativeImages> &native);
 
-/// The attribute of a `batch_parts` that says how many parts there are.
-constexpr char kPartsAttr[] = "parts";
 /// How many graphs a `batch_parts` has, each with memory of its own: one for each thread, or one for all where the
-/// parts would leave threads idle for more than a quarter of the time.
-int64_t graphsOfParts(int64_t parts, int threads);
+/// parts would leave threads idle for more than a quarter of the time. 1 of other tasks.
+int64_t graphsOfTask(const plan::Task &task, int threads);
 
 } // namespace opc::runtime

@@ -353,12 +353,11 @@ private:
       for (uint32_t tensor : *list)
         if (m_.registers[m_.tensors[tensor].reg].credits != 1)
           return bad("OPC0826", "tensor ", quoted(m_.tensors[tensor].name), " of a task with graphs has several slots");
-    OPC_ASSIGN_OR_RETURN(t->ownKernel, controlKernel(p, *t->op, registry_));
-    for (const plan::Plan &graph : p.graph()) {
-      if (__builtin_add_overflow(t->graphBytes, graphArenaBytes(graph), &t->graphBytes)) t->graphBytes = UINT64_MAX;
+    OPC_ASSIGN_OR_RETURN(t->ownKernel, controlKernel(p, *t->op, registry_, native_));
+    t->graphBytes = taskGraphBytes(p);
+    for (const plan::Plan &graph : p.graph())
       for (const plan::Task &inner : graph.task())
         t->parts.push_back({inner.name(), inner.op_type(), placeOf(inner.location())});
-    }
     t->kernel = t->ownKernel.get();
     return Status::ok();
   }

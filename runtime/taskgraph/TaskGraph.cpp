@@ -3,6 +3,7 @@
 #include "TaskGraph.h"
 
 #include "ControlOp.h"
+#include "LateInputs.h"
 #include "MutableInputs.h"
 #include "PluginCuda.h"
 #include "Tf32.h"
@@ -364,7 +365,10 @@ void TaskGraph::noteRead(uint32_t tensor) {
   const uint32_t index = model_.tensors[tensor].reg;
   const ModelRegister &r = model_.registers[index];
   if (--unpackedReads_[index] != 0 || r.bytes < kWorthIt) return;
-  arenas().device(r.arena).discard(arenas().at(r.arena, r.offset), r.bytes);
+  if (lent_.empty() || !lent_[index])
+    arenas().device(r.arena).discard(arenas().at(r.arena, r.offset), r.bytes);
+  else if (hearPacked_)
+    hearPacked_(tensor);
   released_[index] = anyReleased_ = true;
 }
 
@@ -408,13 +412,57 @@ std::vector<uint32_t> TaskGraph::bindingOrder(const std::vector<uint32_t> &tasks
   return order;
 }
 
-/// What the task reads is written first, where that is still to be done.
+/// What a task reads, while its kernel is made. What has been written can be written again: of a kernel that could not
+/// be made nothing is kept.
+class TaskGraph::TaskInputs final : public LateInputs {
+public:
+  TaskInputs(TaskGraph &graph, const ModelTask &task) : graph_(graph), inputs_(task.inputs), filled_(inputs_.size()) {}
+
+  Status fill(size_t input) override {
+    const auto found = graph_.fills_.find(registerOf(input));
+    if (found == graph_.fills_.end() || filled_[input]) return Status::ok();
+    filled_[input] = true;
+    return found->second.second(graph_.data(found->second.first));
+  }
+  void packed(size_t input) override {
+    const uint32_t reg = registerOf(input);
+    const ModelRegister &r = graph_.model_.registers[reg];
+    if (graph_.releasesPacked_ && graph_.isConstant(inputs_[input]) && graph_.unpackedReads_[reg] == 1)
+      graph_.arenas().device(r.arena).discard(graph_.arenas().at(r.arena, r.offset), r.bytes);
+  }
+  /// The kernel has been made.
+  Status finish() {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (filled_[i]) graph_.fills_.erase(registerOf(i));
+      OPC_RETURN_IF_ERROR(graph_.fillRegister(registerOf(i)));
+    }
+    return Status::ok();
+  }
+
+private:
+  uint32_t registerOf(size_t input) const { return graph_.model_.tensors[inputs_[input]].reg; }
+  TaskGraph &graph_;
+  const std::vector<uint32_t> inputs_; // tensors
+  std::vector<bool> filled_;
+};
+
+Status TaskGraph::bindLate(uint32_t index, Stream &stream) {
+  TaskInputs inputs(*this, model_.tasks[index]);
+  const LateInputs::Scope scope(&inputs);
+  OPC_RETURN_IF_ERROR(bindTask(index, stream));
+  return inputs.finish();
+}
+
+/// What the task reads is written first, where that is still to be done; a kernel with graphs for parts of a batch asks
+/// for it itself.
 Status TaskGraph::makeKernels(uint32_t index, Stream &stream) {
-  if (!fills_.empty())
-    for (uint32_t t : model_.tasks[index].inputs) OPC_RETURN_IF_ERROR(fillRegister(model_.tensors[t].reg));
+  const ModelTask &task = model_.tasks[index];
+  const bool isLate = task.op && controlKind(task.op->def().name) == ControlKind::kParts;
+  if (!fills_.empty() && !isLate)
+    for (uint32_t t : task.inputs) OPC_RETURN_IF_ERROR(fillRegister(model_.tensors[t].reg));
   kernels_[index].clear();
   variants_[index].clear();
-  Status status = bindTask(index, stream);
+  Status status = isLate ? bindLate(index, stream) : bindTask(index, stream);
   return status.isOk() ? status : std::move(status).withContext("preparing " + model_.describe(index));
 }
 

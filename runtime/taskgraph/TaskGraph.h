@@ -89,6 +89,8 @@ public:
   /// Does it at once where it is still to be done, or not at all.
   Status fillNow(uint32_t tensor) { return fillRegister(model_.tensors[tensor].reg); }
   void fillNever(uint32_t tensor) { fills_.erase(model_.tensors[tensor].reg); }
+  /// Who hears, while bind() runs, of tensors in lent memory that all their readers have packed. Before bind().
+  void tellPacked(std::function<void(uint32_t tensor)> hear) { hearPacked_ = std::move(hear); }
   /// What is lent to an input stays as it is until markChanged(): kernels may pack it. Before bind().
   void holdConstant(uint32_t tensor) { model_.registers[model_.tensors[tensor].reg].kind = plan::Register::VARIABLE; }
 
@@ -184,6 +186,8 @@ private:
   void countReads();
   void notePacked(const ModelTask &task);
   void noteRead(uint32_t tensor);
+  class TaskInputs;
+  Status bindLate(uint32_t index, Stream &stream);
   Status makeKernels(uint32_t index, Stream &stream);
   Status prepare();
   Status runOnce(uint32_t index, Stream &stream);
@@ -257,6 +261,7 @@ private:
   std::vector<void *> lent_;  // by register: the host's memory in place of the arena's; empty when nothing is lent
   std::map<uint32_t, std::pair<uint32_t, Fill>> fills_; // by register: the variable, and what writes it
   bool anyChanged_ = false, bound_ = false;
+  std::function<void(uint32_t)> hearPacked_;            // may be empty
   bool releasesPacked_ = false, anyReleased_ = false;
   bool losesNan_ = false;               // a kernel is fast because it loses NaN (opc/NanKeeping.h)
   bool hasNan_ = false;                 // the last run may have had one

@@ -39,18 +39,13 @@ void NativeFlags::apply(Pipeline *pipeline) const {
 }
 
 std::string nativeText(const NativeFacts &facts) {
-  std::string graphs;
-  for (const std::string &op : facts.graphs) graphs += (graphs.empty() ? "" : ", ") + op;
-  if (!graphs.empty())
-    graphs = "\nno machine code for the loops in the graphs of " + graphs + ": `opc run` compiles them as it runs";
-  if (facts.loops == 0)
-    return graphs.empty() ? "no machine code: the plan has no loops over elements" : graphs.substr(1);
+  if (facts.loops == 0) return "no machine code: the plan has no loops over elements";
   std::string text = "machine code of " + countText(facts.codes, "different loop") + " (of " +
                      countText(facts.loops, "loop") + " in regions and ops): " + countText(facts.images, "image") +
                      ", " + bytesText(facts.bytes) + ", made in " + secondsText(facts.seconds);
   for (const NativeFacts::Refused &r : facts.refused)
     text += "\nno machine code (" + r.level + ") for the loop that begins with " + r.op + ": " + r.reason;
-  return text + graphs;
+  return text;
 }
 
 Json nativeJson(const NativeFacts &facts) {
@@ -58,7 +53,7 @@ Json nativeJson(const NativeFacts &facts) {
   for (const NativeFacts::Refused &r : facts.refused)
     refused.push_back({{"op", r.op}, {"level", r.level}, {"reason", r.reason}});
   return {{"loops", facts.loops},     {"codes", facts.codes},          {"images", facts.images}, {"bytes", facts.bytes},
-          {"seconds", facts.seconds}, {"refused", std::move(refused)}, {"graphs", facts.graphs}};
+          {"seconds", facts.seconds}, {"refused", std::move(refused)}};
 }
 
 } // namespace opc::cli
