@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,12 @@ struct FusionFacts {
     int64_t parts = 0;
     int64_t bytesSaved = 0; // what they hand to each other, written and read
   };
+  /// The graph of an op whose work is graphs; of parts of a batch, that of one part.
+  struct Graph {
+    std::string op, attribute; // "batch", "graph"
+    std::shared_ptr<const FusionFacts> facts;
+  };
+  std::vector<Graph> graphs; // in the order of the ops
   std::vector<Parts> parts;
   std::vector<Region> regions; // in an order of execution
   std::vector<Alone> alone;

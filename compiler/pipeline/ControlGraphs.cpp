@@ -10,6 +10,7 @@
 #include "Importer.h"
 #include "Locations.h"
 #include "ModelSource.h"
+#include "NativeEmitter.h"
 #include "Passes.h"
 #include "PlanFile.h"
 #include "PlanGraphs.h"
@@ -97,9 +98,26 @@ struct CompiledGraph {
   uint64_t bytes = 0; // of its arenas
 };
 
+/// Reads a graph's text into a compilation of its own; null where it has errors, which are in `found`.
+std::unique_ptr<Pipeline> importOne(const std::string &text, const Registry &registry, const CompileOptions &options,
+                                    const std::string &name, Places *places, std::vector<Diagnostic> *found) {
+  ModelSource source;
+  source.file = readGraphFile(name, text, options.maxGraphBytes, found);
+  if (!source.file) return nullptr;
+  source.file->keepsInterface = true;
+  for (const graph::OperatorConf &inner : source.file->job->net().op())
+    if (auto place = locationOf(inner.place().file(), inner.place().line(), inner.place().column()))
+      places->emplace(inner.name(), std::move(*place));
+  auto pipeline = std::make_unique<Pipeline>(registry, optionsOf(options));
+  if (pipeline->import(std::move(source), "")) return pipeline;
+  *found = pipeline->diagnostics();
+  return nullptr;
+}
+
 /// One graph; without a plan after an error, which has been said.
 CompiledGraph compileOne(ir::UserOp op, const std::string &text, const Registry &registry,
-                         const CompileOptions &options, const std::string &name, std::vector<Diagnostic> *findings) {
+                         const CompileOptions &options, const std::string &name, NativeEmitter *native,
+                         std::vector<Diagnostic> *findings) {
   const std::string what = "op " + ir::opName(op) + " (" + op.getOpType().str() + "): ";
   const auto failed = [&](const std::vector<Diagnostic> &found) {
     for (Diagnostic d : found) {
@@ -110,17 +128,13 @@ CompiledGraph compileOne(ir::UserOp op, const std::string &text, const Registry 
     return CompiledGraph();
   };
   std::vector<Diagnostic> found;
-  ModelSource source;
-  source.file = readGraphFile(name, text, options.maxGraphBytes, &found);
-  if (!source.file) return failed(found);
-  source.file->keepsInterface = true;
   Places places;
-  for (const graph::OperatorConf &inner : source.file->job->net().op())
-    if (auto place = locationOf(inner.place().file(), inner.place().line(), inner.place().column()))
-      places.emplace(inner.name(), std::move(*place));
-  Pipeline pipeline(registry, optionsOf(options));
-  if (!pipeline.import(std::move(source), "") || !pipeline.run(Phase::kPlan)) return failed(pipeline.diagnostics());
-  std::string bytes = pipeline.emit(Emit::kPlan);
+  const std::unique_ptr<Pipeline> pipeline = importOne(text, registry, options, name, &places, &found);
+  if (!pipeline) return failed(found);
+  if (native) pipeline->addNative(native->imager(), native->levels());
+  if (!pipeline->run(Phase::kPlan)) return failed(pipeline->diagnostics());
+  std::string bytes = pipeline->emit(Emit::kPlan);
+  if (native) native->addFacts(pipeline->native());
   plan::Plan plan;
   const ControlPorts ports = controlPorts(*ir::toInstance(op, *op.def()));
   std::string fault;
@@ -132,7 +146,19 @@ CompiledGraph compileOne(ir::UserOp op, const std::string &text, const Registry 
   if (fault.empty()) {
     const ir::OpLocation own = ir::readLocation(op.getLoc());
     placeTasks(plan.mutable_task(), places, locationOf(own.file, own.line, own.column).value_or(plan::Location()));
-    return {encodePlan(plan), graphArenaBytes(plan)};
+    CompiledGraph made{encodePlan(plan), 0};
+    plan::Task task;
+    task.set_op_type(op.getOpType().str());
+    for (NamedAttribute a : op.getOpAttrs()) {
+      const AttrValue value = ir::fromMlir(a.getValue());
+      if (!value.get<int64_t>()) continue;
+      auto *attr = task.add_attr();
+      attr->set_name(a.getName().str());
+      attr->mutable_value()->set_at_int64(*value.get<int64_t>());
+    }
+    task.add_graph()->Swap(&plan);
+    made.bytes = taskGraphBytes(task);
+    return made;
   }
   emitFinding(op.getLoc(), "OPC0826", what + "its graph " + fault,
               "a graph in an op is made for the shapes around it: give shapes where the model is imported");
@@ -196,7 +222,7 @@ bool checkControl(ModuleOp module, const CompileOptions &options) {
 
 bool compileControl(ModuleOp module, const Registry &registry, const CompileOptions &options, const std::string &name,
                     std::vector<Diagnostic> *findings, std::vector<std::unique_ptr<ExecutionSchedule>> *executions,
-                    ControlPlans *plans) {
+                    NativeEmitter *native, ControlPlans *plans) {
   bool isFine = true;
   plans->clear();
   for (auto op : graphBlock(module).getOps<ir::UserOp>()) {
@@ -211,7 +237,8 @@ bool compileControl(ModuleOp module, const Registry &registry, const CompileOpti
     }
     const Deeper deeper;
     for (const std::string &graph : controlGraphs(kind)) {
-      CompiledGraph made = compileOne(op, op.attribute<std::string>(graph, ""), registry, options, name, findings);
+      CompiledGraph made = compileOne(op, op.attribute<std::string>(graph, ""), registry, options, name, native,
+                                      findings);
       isFine &= !made.plan.empty();
       ControlPlan &all = (*plans)[op];
       all.files.push_back(std::move(made.plan));
@@ -222,6 +249,20 @@ bool compileControl(ModuleOp module, const Registry &registry, const CompileOpti
     for (ScheduledTask &task : e->tasks)
       if (const auto own = plans->find(task.op); own != plans->end()) task.graphBytes = own->second.bytes;
   return isFine;
+}
+
+std::vector<FusionFacts::Graph> fusionOfGraphs(ModuleOp module, const Registry &registry, const CompileOptions &options,
+                                               const std::string &name) {
+  std::vector<FusionFacts::Graph> graphs;
+  for (auto op : graphBlock(module).getOps<ir::UserOp>())
+    for (const std::string &graph : controlGraphs(controlKind(op.getOpType()))) {
+      Places places;
+      std::vector<Diagnostic> found;
+      const auto pipeline = importOne(op.attribute<std::string>(graph, ""), registry, options, name, &places, &found);
+      if (pipeline && pipeline->run(Phase::kMemory))
+        graphs.push_back({ir::opName(op), graph, std::make_shared<const FusionFacts>(pipeline->fusion())});
+    }
+  return graphs;
 }
 
 } // namespace opc

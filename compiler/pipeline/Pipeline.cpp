@@ -392,7 +392,8 @@ struct Pipeline::Impl {
         return false;
       executions.clear();
       return forParts([&](ModuleOp graph) { return plan(graph); }) && fitsDevice() &&
-             compileControl(*module, registry, options, source.name, findings.incoming(), &executions, &controlPlans);
+             compileControl(*module, registry, options, source.name, findings.incoming(), &executions,
+                            options.deviceType() == DeviceType::kCPU ? native.get() : nullptr, &controlPlans);
     }
     if (phase == Phase::kPlan) return writePlan();
     if (phase == Phase::kShape && (!checkSizes() || !checkControl(*module, options))) return false;
@@ -618,6 +619,7 @@ FusionFacts Pipeline::fusion() const {
   if (!execution || at >= impl_->found.fusion.size()) return {};
   FusionFacts facts = impl_->found.fusion[at];
   facts.parts = impl_->found.batchParts;
+  facts.graphs = fusionOfGraphs(*impl_->module, impl_->registry, impl_->options, impl_->source.name);
   addRegionCode(*execution, &facts);
   return facts;
 }

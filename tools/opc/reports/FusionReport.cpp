@@ -34,9 +34,7 @@ std::string inParts(const FusionFacts &fusion) {
   return ops ? countText(ops, "op") + " in parts of the batch; " : "";
 }
 
-} // namespace
-
-std::string fusionText(const FusionFacts &fusion, size_t width) {
+std::string ownText(const FusionFacts &fusion, size_t width, std::set<FusionReason> *used) {
   int64_t saved = 0;
   size_t inRegions = 0;
   for (const FusionFacts::Region &r : fusion.regions) {
@@ -46,7 +44,6 @@ std::string fusionText(const FusionFacts &fusion, size_t width) {
   std::string text = countText(fusion.regions.size(), "region") + " of " + countText(inRegions, "op") +
                      ", which save " + bytesText(static_cast<uint64_t>(saved)) + " of traffic; " + inParts(fusion) +
                      countText(fusion.alone.size(), "op") + " alone\n";
-  std::set<FusionReason> used;
   Rows rows = {{"REGION", "MOVES", "SAVES", "CODE", "OPS"}};
   for (size_t i = 0; i < fusion.regions.size(); ++i) {
     const FusionFacts::Region &r = fusion.regions[i];
@@ -64,15 +61,25 @@ std::string fusionText(const FusionFacts &fusion, size_t width) {
   rows = {{"ALONE", "TYPE", "WHY"}};
   for (const FusionFacts::Alone &op : fusion.alone) {
     rows.push_back({printableName(op.op), op.type, reasonsText(op.reasons)});
-    used.insert(op.reasons.begin(), op.reasons.end());
+    used->insert(op.reasons.begin(), op.reasons.end());
   }
   if (rows.size() > 1) text += "\n" + textTable(rows, width);
   rows = {{"BOUNDARY FROM", "TO", "WHY"}};
   for (const FusionFacts::Boundary &b : fusion.boundaries) {
     rows.push_back({printableName(b.from), printableName(b.to), fusionReasonName(b.reason)});
-    used.insert(b.reason);
+    used->insert(b.reason);
   }
   if (rows.size() > 1) text += "\n" + textTable(rows, width);
+  for (const FusionFacts::Graph &graph : fusion.graphs)
+    text += "\nIn the " + graph.attribute + " of " + printableName(graph.op) + ": " + ownText(*graph.facts, width, used);
+  return text;
+}
+
+} // namespace
+
+std::string fusionText(const FusionFacts &fusion, size_t width) {
+  std::set<FusionReason> used;
+  const std::string text = ownText(fusion, width, &used);
   return text + legendOf(used, width);
 }
 
@@ -96,10 +103,14 @@ Json fusionJson(const FusionFacts &fusion) {
   Json parts = Json::array();
   for (const FusionFacts::Parts &p : fusion.parts)
     parts.push_back({{"op", p.op}, {"parts", p.parts}, {"bytes_saved", p.bytesSaved}, {"ops", p.ops}});
+  Json graphs = Json::array();
+  for (const FusionFacts::Graph &graph : fusion.graphs)
+    graphs.push_back({{"op", graph.op}, {"graph", graph.attribute}, {"fusion", fusionJson(*graph.facts)}});
   return {{"regions", std::move(regions)},
           {"parts", std::move(parts)},
           {"alone", std::move(alone)},
-          {"boundaries", std::move(boundaries)}};
+          {"boundaries", std::move(boundaries)},
+          {"graphs", std::move(graphs)}};
 }
 
 } // namespace opc::cli
