@@ -3,6 +3,8 @@
 #include "BatchWalk.h"
 #include "AttrBridge.h"
 #include "ControlOp.h"
+#include "Passes.h"
+#include "Region.h"
 #include "Signatures.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -23,17 +25,56 @@ constexpr int64_t kWeightShare = 4;
 constexpr int64_t kCallBytes = 32 << 10;
 // A walk that saves less is not worth a plan of its own.
 constexpr int64_t kLeastSaved = 8 << 20;
-// Only convolutions share what they pack of a weight between the threads' graphs: other ops may have small ones.
+// What threads' graphs may have of a weight by themselves, where it is not known that they share what they pack of it or
+// pack nothing.
 constexpr int64_t kSmallWeight = 64 << 10;
+// Rows, columns and terms of a product from which on the library computes it.
+constexpr int64_t kLeastSide = 32;
 // Numbers of parts that are tried, and the longest run of ops: both take time while compiling.
 constexpr int kMostTried = 8;
 constexpr size_t kLongestRun = 4096;
-// Work that pays for a walk: without convolutions regions do the same (docs/code-generation.md).
-constexpr size_t kLeastConvolutions = 2;
+// Work that pays for a walk: without it regions do the same (docs/code-generation.md).
+constexpr size_t kLeastLayers = 2;
 
 bool isConvolution(ir::UserOp op) {
   const StringRef type = op.getOpType();
   return type == "fused_conv2d" || type == "fused_integer_conv2d";
+}
+
+bool isProduct(ir::UserOp op) {
+  const StringRef type = op.getOpType();
+  return type == "matmul" || type == "batch_matmul" || type == "broadcast_matmul";
+}
+
+/// A product of rows with a matrix that does not change, as it lies: its kernel packs it.
+bool isLinear(ir::UserOp op) {
+  if (!isProduct(op) || isSameInAllParts(op.getArgs()[0]) || !isSameInAllParts(op.getArgs()[1])) return false;
+  const user_op::TensorDesc b = ir::descOf(op.getArgs()[1]);
+  const auto transposed = op.getOpAttrs().getAs<BoolAttr>("transpose_a");
+  return b.data_type() == kFloat && b.shape().NumAxes() == 2 && !(transposed && transposed.getValue());
+}
+
+/// Whether a part of a product has the bits that it has in the whole one, which kernels cut otherwise: with weights it
+/// has where none of its sides is so small that another kernel computes it; without where there are still several.
+bool keepsProductBits(ir::UserOp op, int64_t parts) {
+  const Shape out = ir::descOf(op.getOuts()[0]).shape();
+  const int64_t rank = out.NumAxes();
+  if (!isLinear(op))
+    return llvm::none_of(op.getArgs(), isSameInAllParts) && rank > 2 && out.Count(0, rank - 2) / parts >= 2;
+  const Shape b = ir::descOf(op.getArgs()[1]).shape();
+  return rank > 1 && out.Count(0, rank - 1) / parts >= kLeastSide && std::min(b.At(0), b.At(1)) >= kLeastSide;
+}
+
+bool isLayer(ir::UserOp op) { return isConvolution(op) || isLinear(op); }
+
+/// Whether threads' graphs have a large weight of the op in memory once: they share what they pack, or its kernel reads
+/// it as it lies.
+bool sharesWeights(ir::UserOp op) {
+  if (isLayer(op) || op.getOpType() == "scaled_dot_product_attention") return true;
+  const auto instance = ir::toInstance(op, *op.def());
+  if (!instance) return false;
+  const auto kernel = instance->selectKernel(registryOf(op.getContext()), DeviceType::kCPU);
+  return kernel && joinable(*instance, **kernel).may;
 }
 
 /// The number of samples where the first axis of every tensor that is no weight has them and a part of them is computed
@@ -52,13 +93,14 @@ int64_t samplesOf(ir::UserOp op) {
     return samples == type.getDimSize(0);
   };
   for (Value v : op.getArgs())
-    if (isSameInAllParts(v) ? !isConvolution(op) && ir::bytesOf(v) > kSmallWeight : !isBatch(v)) return 0;
+    if (isSameInAllParts(v) ? ir::bytesOf(v) > kSmallWeight && !sharesWeights(op) : !isBatch(v)) return 0;
   if (samples == 0 || !llvm::all_of(op.getOuts(), isBatch)) return 0;
   return samples;
 }
 
 /// Whether the op is the same on each of `parts` equal parts: it says so, and its rules give those shapes.
 bool computesParts(ir::UserOp op, int64_t parts) {
+  if (isProduct(op) && !keepsProductBits(op, parts)) return false;
   auto instance = ir::toInstance(op, *op.def());
   if (!instance) return false;
   const auto signatures = signaturesOf(*instance, parts);
@@ -75,11 +117,13 @@ bool computesParts(ir::UserOp op, int64_t parts) {
     });
   };
   if (llvm::none_of(*signatures, isWanted)) return false;
-  std::vector<user_op::TensorDesc> whole = instance->outputDescs();
-  for (auto [desc, v] : llvm::zip(instance->inputDescs(), op.getArgs()))
-    if (!isSameInAllParts(v)) desc = partOf(desc, parts);
-  if (!instance->infer().isOk()) return false;
-  for (auto [have, want] : llvm::zip(instance->outputDescs(), whole))
+  user_op::OpConf conf = instance->conf();
+  for (NamedAttribute a : attrsOfPart(op, parts)) conf.attrs[a.getName().str()] = ir::fromMlir(a.getValue());
+  OpInstance part(*op.def(), std::move(conf));
+  for (auto [desc, whole, v] : llvm::zip(part.inputDescs(), instance->inputDescs(), op.getArgs()))
+    desc = isSameInAllParts(v) ? whole : partOf(whole, parts);
+  if (!part.infer().isOk()) return false;
+  for (auto [have, want] : llvm::zip(part.outputDescs(), instance->outputDescs()))
     if (have != partOf(want, parts)) return false;
   return true;
 }
@@ -142,7 +186,7 @@ private:
     }
     walk.ops.assign(ops_.begin() + static_cast<ptrdiff_t>(from), ops_.begin() + static_cast<ptrdiff_t>(to));
     for (ir::UserOp op : walk.ops) walk.inside.insert(op);
-    if (llvm::count_if(walk.ops, isConvolution) < static_cast<ptrdiff_t>(kLeastConvolutions)) walk.ops.clear();
+    if (llvm::count_if(walk.ops, isLayer) < static_cast<ptrdiff_t>(kLeastLayers)) walk.ops.clear();
     return walk;
   }
 
@@ -170,10 +214,26 @@ bool isSameInAllParts(Value v) {
   return maker && (isa<ir::VariableOp, ir::ConstantOp>(maker) || maker->hasAttr(ir::kPreparedAttr));
 }
 
+DictionaryAttr attrsOfPart(ir::UserOp op, int64_t parts) {
+  NamedAttrList attrs(op.getOpAttrs());
+  const Shape whole = ir::descOf(op.getOuts()[0]).shape();
+  for (NamedAttribute a : op.getOpAttrs()) {
+    const AttrValue value = ir::fromMlir(a.getValue());
+    const auto *shape = value.get<Shape>();
+    if (!shape || shape->NumAxes() != whole.NumAxes() || whole.NumAxes() == 0) continue;
+    bool isResult = true;
+    for (int64_t k = 0; k < whole.NumAxes(); ++k) isResult &= shape->At(k) == whole.At(k) || shape->At(k) == -1;
+    DimVector dims(whole.begin(), whole.end());
+    dims[0] /= parts;
+    if (isResult) attrs.set(a.getName(), ir::toMlir(op.getContext(), AttrValue(Shape(dims))));
+  }
+  return attrs.getDictionary(op.getContext());
+}
+
 std::vector<BatchWalk> findWalks(Block &block) {
   std::vector<BatchWalk> walks;
   const auto users = block.getOps<ir::UserOp>();
-  if (std::none_of(users.begin(), users.end(), isConvolution)) return walks;
+  if (std::none_of(users.begin(), users.end(), isLayer)) return walks;
   std::vector<ir::UserOp> run;
   int64_t samples = 0;
   const auto close = [&] {

@@ -24,5 +24,7 @@ struct BatchWalk {
 std::vector<BatchWalk> findWalks(mlir::Block &block);
 /// What every part of a walk reads whole: weights and other tensors that no run changes.
 bool isSameInAllParts(mlir::Value v);
+/// The op's attributes in one of `parts` parts: a shape that says what its result is says what a part of it is.
+mlir::DictionaryAttr attrsOfPart(ir::UserOp op, int64_t parts);
 
 } // namespace opc

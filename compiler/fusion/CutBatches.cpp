@@ -1,5 +1,5 @@
-// Convolutions and the ops between them, computed for one part of the batch after the other: what a layer hands to the
-// next then stays in the cache (docs/adr/0026-a-batch-in-parts.md).
+// Convolutions, products with weights and the ops between them, computed for one part of the batch after the other: what
+// a layer hands to the next then stays in the cache (docs/adr/0026-a-batch-in-parts.md).
 // SPDX-License-Identifier: Apache-2.0
 #include "BatchWalk.h"
 
@@ -83,6 +83,7 @@ private:
       Operation *twin = mapping.lookup(op.getOperation());
       kept.insert(twin);
       keepPlace(twin);
+      cast<ir::UserOp>(twin).setOpAttrsAttr(attrsOfPart(op, walk_.parts));
       for (Value v : twin->getResults()) v.setType(partType(v));
     }
     Block &block = graphBlock(*part);

@@ -242,11 +242,11 @@ def KeepChannelsLast : GraphPass<"opc-channels-last"> {
 }
 
 def CutBatches : GraphPass<"opc-cut-batches"> {
-  let summary = "Convolutions and the ops between them become batch_parts, computed for one part of the batch at a time";
+  let summary = "Layers and the ops between them become batch_parts, computed for one part of the batch at a time";
   let description = [{
-    Takes runs of ops that compute samples from samples where that keeps what they hand to each other in the cache, and
-    writes them as a graph of one part in an op of their own. Weights that each part would read again count against it.
-    Does nothing to a graph that trains.
+    Takes runs of ops, two convolutions or products with weights among them, that compute samples from samples where that
+    keeps what they hand to each other in the cache, and writes them as a graph of one part in an op of their own.
+    Weights that each part would read again count against it. Does nothing to a graph that trains.
   }];
 }
 

@@ -188,13 +188,18 @@ class BatchParts(unittest.TestCase):
         inside = [e for e in events if "fused_conv2d" in json.dumps(e.get("args", {})) and "batch_parts" in json.dumps(e)]
         self.assertTrue(inside, "the event of the parts lists their ops")
 
-    def test_loops_without_code_in_a_plan(self):
-        said = self.opc("compile", "g.pbtxt", "--native=v3", "-o", "native.plan").stderr
-        self.assertIn("no machine code for the loops in the graphs of t2: `opc run` compiles them as it runs", said)
-        self.assertNotIn("no loops over elements", said)
+    def test_machine_code_in_a_plan(self):
+        """The loops of the part's graph have code, which runs where that is asked for, with the same bits."""
+        together = self.run_graph("g.pbtxt")
         native = json.loads(self.opc("compile", "g.pbtxt", "--native=v3", "-o", "native.plan", "--json").stdout)["native"]
-        self.assertEqual(native["graphs"], ["t2"])
-        self.opc("run", "native.plan", "--weights", "w.npz", "--input", "x=@x.npy", "--allow-native", "--outputs", "made")
+        self.assertGreater(native["loops"], 0)
+        self.assertGreater(native["codes"], 0)
+        for program in (OPC, RUNTIME):
+            self.assertEqual(self.run_graph("native.plan", program=program).tobytes(), together.tobytes(), program)
+            said = self.opc(*(["run"] if program == OPC else []), "native.plan", "--weights", "w.npz", "--input", "x=@x.npy", "--allow-native", "--stats",
+                            "--outputs", "made", program=program, env={"OPC_CODE_LEVEL": "v3"}.items()).stderr
+            self.assertRegex(said, "the plan's machine code for [1-9]")
+            self.assertEqual(np.load(self.path("made/y.npy")).tobytes(), together.tobytes(), program)
 
     def test_errors_inside(self):
         """An error of an op inside has its line in the file, and says which samples its part has."""

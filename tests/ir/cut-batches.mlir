@@ -41,3 +41,42 @@ func.func @small() {
   opc.output "y"(%b) : tensor<8x8x8x64xf32> loc("y")
   return
 }
+
+// -----
+
+// Products with weights, and reshapes whose attributes say the batch, or -1.
+// CHECK-LABEL: func.func @products
+// CHECK: opc.user_op "batch_parts"(in: %{{.*}}) -> (out) {cut = 1 : i64, {{.*}}dim: 4 dim: 128 dim: 4 dim: 128{{.*}}parts = 2 : i64
+// CHECK-NOT: broadcast_matmul"(
+// CHECK: opc.output "y"
+func.func @products() {
+  %x = opc.input "x" : tensor<8x128x512xf32> loc("x")
+  %w = opc.variable "w" : tensor<512x512xf32> loc("w")
+  %a = opc.user_op "broadcast_matmul"(a: %x, b: %w) -> (out) {transpose_a = false, transpose_b = false, alpha = 1.0 : f64} : (tensor<8x128x512xf32>, tensor<512x512xf32>) -> tensor<8x128x512xf32> loc("a")
+  %r = opc.user_op "reshape"(in: %a) -> (out) {shape = #opc.shape<[8, 128, 4, 128]>} : (tensor<8x128x512xf32>) -> tensor<8x128x4x128xf32> loc("r")
+  %s = opc.user_op "silu"(in: %r) -> (out) : (tensor<8x128x4x128xf32>) -> tensor<8x128x4x128xf32> loc("s")
+  %f = opc.user_op "reshape"(in: %s) -> (out) {shape = #opc.shape<[-1, 128, 512]>} : (tensor<8x128x4x128xf32>) -> tensor<8x128x512xf32> loc("f")
+  %b = opc.user_op "broadcast_matmul"(a: %f, b: %w) -> (out) {transpose_a = false, transpose_b = false, alpha = 1.0 : f64} : (tensor<8x128x512xf32>, tensor<512x512xf32>) -> tensor<8x128x512xf32> loc("b")
+  %t = opc.user_op "silu"(in: %b) -> (out) : (tensor<8x128x512xf32>) -> tensor<8x128x512xf32> loc("t")
+  %c = opc.user_op "broadcast_matmul"(a: %t, b: %w) -> (out) {transpose_a = false, transpose_b = false, alpha = 1.0 : f64} : (tensor<8x128x512xf32>, tensor<512x512xf32>) -> tensor<8x128x512xf32> loc("c")
+  opc.output "y"(%c) : tensor<8x128x512xf32> loc("y")
+  return
+}
+
+// -----
+
+// A product of a few rows is computed by another kernel than that of the whole batch.
+// CHECK-LABEL: func.func @rows
+// CHECK-NOT: batch_parts
+// CHECK: return
+func.func @rows() {
+  %x = opc.input "x" : tensor<64x16384xf32> loc("x")
+  %w = opc.variable "w" : tensor<16384x128xf32> loc("w")
+  %v = opc.variable "v" : tensor<128x16384xf32> loc("v")
+  %a = opc.user_op "matmul"(a: %x, b: %w) -> (out) {transpose_a = false, transpose_b = false, alpha = 1.0 : f64} : (tensor<64x16384xf32>, tensor<16384x128xf32>) -> tensor<64x128xf32> loc("a")
+  %b = opc.user_op "matmul"(a: %a, b: %v) -> (out) {transpose_a = false, transpose_b = false, alpha = 1.0 : f64} : (tensor<64x128xf32>, tensor<128x16384xf32>) -> tensor<64x16384xf32> loc("b")
+  %s = opc.user_op "silu"(in: %b) -> (out) : (tensor<64x16384xf32>) -> tensor<64x16384xf32> loc("s")
+  %c = opc.user_op "matmul"(a: %s, b: %w) -> (out) {transpose_a = false, transpose_b = false, alpha = 1.0 : f64} : (tensor<64x16384xf32>, tensor<16384x128xf32>) -> tensor<64x128xf32> loc("c")
+  opc.output "y"(%c) : tensor<64x128xf32> loc("y")
+  return
+}
