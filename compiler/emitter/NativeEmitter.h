@@ -43,8 +43,8 @@ private:
 
   const std::shared_ptr<RegionImager> imager_;
   const std::vector<CodeLevel> levels_;
-  std::map<std::string, uint32_t> known_;  // by regionKey(): the plan's code + 1, or 0
-  std::map<uint64_t, uint32_t> byRegion_;  // the same by the code's `region`
+  std::map<std::string, uint32_t> known_; // by regionKey(): the plan's code + 1, or 0
+  std::map<uint64_t, uint32_t> byRegion_; // the same by the code's `region`
   NativeFacts facts_;
 };
 

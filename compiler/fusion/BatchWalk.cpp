@@ -25,8 +25,8 @@ constexpr int64_t kWeightShare = 4;
 constexpr int64_t kCallBytes = 32 << 10;
 // A walk that saves less is not worth a plan of its own.
 constexpr int64_t kLeastSaved = 8 << 20;
-// What threads' graphs may have of a weight by themselves, where it is not known that they share what they pack of it or
-// pack nothing.
+// What threads' graphs may have of a weight by themselves, where it is not known that they share what they pack of it
+// or pack nothing.
 constexpr int64_t kSmallWeight = 64 << 10;
 // Rows, columns and terms of a product from which on the library computes it.
 constexpr int64_t kLeastSide = 32;

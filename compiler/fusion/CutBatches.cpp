@@ -1,5 +1,5 @@
-// Convolutions, products with weights and the ops between them, computed for one part of the batch after the other: what
-// a layer hands to the next then stays in the cache (docs/adr/0026-a-batch-in-parts.md).
+// Layers and the ops between them, computed for one part of the batch after the other: what a layer hands to the next
+// then stays in the cache (docs/adr/0026-a-batch-in-parts.md).
 // SPDX-License-Identifier: Apache-2.0
 #include "BatchWalk.h"
 

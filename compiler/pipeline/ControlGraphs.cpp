@@ -237,8 +237,8 @@ bool compileControl(ModuleOp module, const Registry &registry, const CompileOpti
     }
     const Deeper deeper;
     for (const std::string &graph : controlGraphs(kind)) {
-      CompiledGraph made = compileOne(op, op.attribute<std::string>(graph, ""), registry, options, name, native,
-                                      findings);
+      CompiledGraph made =
+          compileOne(op, op.attribute<std::string>(graph, ""), registry, options, name, native, findings);
       isFine &= !made.plan.empty();
       ControlPlan &all = (*plans)[op];
       all.files.push_back(std::move(made.plan));

@@ -75,103 +75,113 @@ Blocks blockFor(int threads, Blocks blocks, const GemmShape &s) {
   return countOf(low, s) > countOf(blocks, s) ? low : blocks;
 }
 
-/// Into which form b is packed: the layout of each block.
-template <class LayoutOf>
-std::string formOf(const GemmShape &s, int64_t columns, const std::vector<std::pair<int64_t, bool>> &blocks,
-                   const LayoutOf &layoutOf) {
-  std::string form = "blocks";
-  const auto add = [&](const auto &value) { form.append(reinterpret_cast<const char *>(&value), sizeof value); };
-  add(s.n), add(s.k), add(s.transB), add(columns);
-  for (const auto &block : blocks) {
-    const memory::desc layout = layoutOf(block);
-    add(layout.data);
-  }
-  return form;
-}
-} // namespace
-
-DnnlGemm::DnnlGemm(const GemmShape &s, const GemmBatch &batch, const float *constantB, const std::string &packKey,
-                   int threads) {
-  const auto f32 = memory::data_type::f32;
-  const memory::dims aStrides = s.transA ? memory::dims{1, s.m} : memory::dims{s.k, 1};
-  const memory::dims bStrides = s.transB ? memory::dims{1, s.k} : memory::dims{s.n, 1};
-  const dnnl::primitive_attr attr = attributesOf(s);
-  setLibraryThreads(1);
+/// The primitives of a product's blocks, and b as they want it.
+class Preparation {
+public:
   struct Prepared {
     dnnl::matmul::primitive_desc pd;
     dnnl::matmul primitive;
   };
-  std::map<std::pair<int64_t, int64_t>, Prepared> prepared; // by block size: at most four
+  Preparation(const GemmShape &shape, Blocks blocks, bool packs, bool dense)
+      : s_(shape), blocks_(blocks), packs_(packs), dense_(dense), attr_(attributesOf(shape)) {}
+
+  memory::dims aStrides() const { return s_.transA ? memory::dims{1, s_.m} : memory::dims{s_.k, 1}; }
+  memory::dims bStrides() const { return s_.transB ? memory::dims{1, s_.k} : memory::dims{s_.n, 1}; }
+
+  const Prepared &of(int64_t m, int64_t n) {
+    auto found = prepared_.find({m, n});
+    if (found != prepared_.end()) return found->second;
+    const auto f32 = memory::data_type::f32;
+    const memory::desc weights =
+        packs_ ? memory::desc({s_.k, n}, f32, memory::format_tag::any) : memory::desc({s_.k, n}, f32, bStrides());
+    dnnl::matmul::primitive_desc pd(
+        dnnl::matmul::desc({{m, s_.k}, f32, aStrides()}, weights, {{m, n}, f32, memory::dims{dense_ ? n : s_.n, 1}}),
+        attr_, dnnlEngine());
+    return prepared_.emplace(std::make_pair(m, n), Prepared{pd, dnnl::matmul(pd)}).first->second;
+  }
+
+  /// Packed blocks of b, one after another: a block a column range, another one where the last, lower row block wants
+  /// another layout.
+  std::shared_ptr<const void> pack(const float *b, const std::string &packKey) {
+    int64_t size = 0;
+    std::vector<int64_t> offsets;
+    std::string form = "blocks"; // the layout of each
+    const auto add = [&](const auto &value) { form.append(reinterpret_cast<const char *>(&value), sizeof value); };
+    add(s_.n), add(s_.k), add(s_.transB), add(blocks_.columns);
+    for (int64_t n0 = 0; n0 < s_.n; n0 += blocks_.columns)
+      for (const bool last : {false, true}) {
+        if (last && (s_.m % blocks_.rows == 0 || layoutOf({n0, true}) == layoutOf({n0, false}))) continue;
+        order_.push_back({n0, last});
+        offsets.push_back(size);
+        const memory::desc layout = layoutOf(order_.back());
+        add(layout.data);
+        size += (static_cast<int64_t>(layout.get_size()) + 63) / 64 * 64;
+      }
+    std::shared_ptr<const void> packed = user_op::sharedPack(packKey.empty() ? packKey : packKey + form, [&] {
+      auto made = std::make_shared<Scratch<char>>(size);
+      for (size_t i = 0; i < order_.size(); ++i) {
+        const int64_t n0 = order_[i].first;
+        dnnlReorder({{s_.k, std::min(blocks_.columns, s_.n - n0)}, memory::data_type::f32, bStrides()},
+                    b + n0 * bStrides()[1], layoutOf(order_[i]), made->get() + offsets[i]);
+      }
+      return std::shared_ptr<const void>(made, made->get());
+    });
+    for (size_t i = 0; i < order_.size(); ++i)
+      packedAt_[order_[i]] = static_cast<const char *>(packed.get()) + offsets[i];
+    return packed;
+  }
+  const void *packedAt(int64_t n0, bool last) const {
+    const auto own = packedAt_.find({n0, last});
+    return own != packedAt_.end() ? own->second : packedAt_.at({n0, false});
+  }
+
+private:
+  using PackedBlock = std::pair<int64_t, bool>; // first column, and whether it is for the last, lower rows
+
+  memory::desc layoutOf(const PackedBlock &block) {
+    const int64_t m = block.second ? s_.m % blocks_.rows : blocks_.rows;
+    return of(m, std::min(blocks_.columns, s_.n - block.first)).pd.weights_desc();
+  }
+
+  const GemmShape &s_;
+  const Blocks blocks_;
+  const bool packs_, dense_;
+  const dnnl::primitive_attr attr_;
+  std::map<std::pair<int64_t, int64_t>, Prepared> prepared_; // by block size: at most four
+  std::vector<PackedBlock> order_;
+  std::map<PackedBlock, const char *> packedAt_;
+};
+} // namespace
+
+DnnlGemm::DnnlGemm(const GemmShape &s, const GemmBatch &batch, const float *constantB, const std::string &packKey,
+                   int threads) {
+  setLibraryThreads(1);
   const bool oneB = std::all_of(batch.b.begin(), batch.b.end(), [&](int64_t o) { return o == batch.b[0]; });
   const bool pack = constantB && oneB;
-  const Blocks blocks = blockOf(s, batch.size());
-  const auto [rows, columns] = pack && batch.size() == 1 ? blockFor(threads, blocks, s) : blocks;
+  const Blocks byShape = blockOf(s, batch.size());
+  const Blocks cut = pack && batch.size() == 1 ? blockFor(threads, byShape, s) : byShape;
   // The kernels for packed weights write dense blocks only: a part of c's columns goes through a buffer.
-  dense_ = pack && columns < s.n;
+  dense_ = pack && cut.columns < s.n;
   stride_ = s.n;
   accumulate_ = s.accumulate;
-  const auto prepare = [&](int64_t m, int64_t n) -> const Prepared & {
-    auto found = prepared.find({m, n});
-    if (found != prepared.end()) return found->second;
-    const memory::desc weights =
-        pack ? memory::desc({s.k, n}, f32, memory::format_tag::any) : memory::desc({s.k, n}, f32, bStrides);
-    dnnl::matmul::primitive_desc pd(
-        dnnl::matmul::desc({{m, s.k}, f32, aStrides}, weights, {{m, n}, f32, memory::dims{dense_ ? n : s.n, 1}}), attr,
-        dnnlEngine());
-    return prepared.emplace(std::make_pair(m, n), Prepared{pd, dnnl::matmul(pd)}).first->second;
-  };
-  // Packed blocks of b, one after another: a block a column range, another one where the last, lower row block wants
-  // another layout.
-  std::map<std::pair<int64_t, bool>, const char *> packedAt; // by first column and "last rows"
-  if (pack) {
-    int64_t size = 0;
-    std::vector<std::pair<int64_t, bool>> order;
-    std::vector<int64_t> offsets;
-    for (int64_t n0 = 0; n0 < s.n; n0 += columns)
-      for (const bool last : {false, true}) {
-        const int64_t m = last ? s.m % rows : rows, n = std::min(columns, s.n - n0);
-        if (m == 0 || (last && prepare(m, n).pd.weights_desc() == prepare(rows, n).pd.weights_desc())) continue;
-        order.push_back({n0, last});
-        offsets.push_back(size);
-        size += (static_cast<int64_t>(prepare(m, n).pd.weights_desc().get_size()) + 63) / 64 * 64;
-      }
-    const auto layoutOf = [&](const std::pair<int64_t, bool> &block) {
-      return prepare(block.second ? s.m % rows : rows, std::min(columns, s.n - block.first)).pd.weights_desc();
-    };
-    const float *const from = constantB + batch.b[0];
-    const std::string key = packKey.empty() ? packKey : packKey + formOf(s, columns, order, layoutOf);
-    packed_ = user_op::sharedPack(key, [&] {
-      auto pack = std::make_shared<Scratch<char>>(size);
-      for (size_t i = 0; i < order.size(); ++i) {
-        const int64_t n0 = order[i].first;
-        dnnlReorder({{s.k, std::min(columns, s.n - n0)}, f32, bStrides}, from + n0 * bStrides[1], layoutOf(order[i]),
-                    pack->get() + offsets[i]);
-      }
-      return std::shared_ptr<const void>(pack, pack->get());
-    });
-    for (size_t i = 0; i < order.size(); ++i)
-      packedAt[order[i]] = static_cast<const char *>(packed_.get()) + offsets[i];
-  }
+  Preparation prepared(s, cut, pack, dense_);
+  const memory::dims aStrides = prepared.aStrides(), bStrides = prepared.bStrides();
+  if (pack) packed_ = prepared.pack(constantB + batch.b[0], packKey);
   for (size_t i = 0; i < batch.size(); ++i)
-    for (int64_t n0 = 0; n0 < s.n; n0 += columns)
-      for (int64_t m0 = 0; m0 < s.m; m0 += rows) {
-        const int64_t m = std::min(rows, s.m - m0), n = std::min(columns, s.n - n0);
-        const Prepared &p = prepare(m, n);
+    for (int64_t n0 = 0; n0 < s.n; n0 += cut.columns)
+      for (int64_t m0 = 0; m0 < s.m; m0 += cut.rows) {
+        const int64_t m = std::min(cut.rows, s.m - m0), n = std::min(cut.columns, s.n - n0);
+        const Preparation::Prepared &p = prepared.of(m, n);
         Block block{DnnlExecution(p.pd, p.primitive),
                     batch.a[i] + m0 * aStrides[0],
-                    batch.b[i] + n0 * bStrides[1],
+                    pack ? -1 : batch.b[i] + n0 * bStrides[1],
                     batch.c[i] + m0 * s.n + n0,
                     m,
                     n};
         block.execution.bind(DNNL_ARG_SRC, p.pd.src_desc(), nullptr);
         block.execution.bind(DNNL_ARG_DST, p.pd.dst_desc(), nullptr);
-        const void *at = nullptr;
-        if (pack) {
-          const auto own = packedAt.find({n0, m != rows});
-          at = own != packedAt.end() ? own->second : packedAt.at({n0, false});
-          block.b = -1;
-        }
-        block.execution.bind(DNNL_ARG_WEIGHTS, p.pd.weights_desc(), at);
+        block.execution.bind(DNNL_ARG_WEIGHTS, p.pd.weights_desc(),
+                             pack ? prepared.packedAt(n0, m != cut.rows) : nullptr);
         blocks_.push_back(std::move(block));
       }
 }

@@ -11,8 +11,8 @@
 namespace opc::cpu {
 
 /// c = alpha * op(a) * op(b) (+ c) in f32. The product is cut into blocks, each one primitive made for one thread: by
-/// the shape alone, or, where b is packed, for as many threads as there are. Then an element has the same bits in blocks
-/// of any size (tests/cli/batch_products.py), so the result does not depend on the number of threads.
+/// the shape alone, or, where b is packed, for as many threads as there are. Then an element has the same bits in
+/// blocks of any size (tests/cli/batch_products.py), so the result does not depend on the number of threads.
 class DnnlGemm {
 public:
   /// `constantB`: b's contents are final; b is packed here. `packKey` and `threads` as of Gemm. Throws dnnl::error.
@@ -32,7 +32,7 @@ private:
   };
   std::vector<Block> blocks_;
   bool dense_ = false, accumulate_ = false;
-  int64_t stride_ = 0; // of c
+  int64_t stride_ = 0;                 // of c
   std::shared_ptr<const void> packed_; // with other products of this b, where they share (PackedInputs.h)
 };
 

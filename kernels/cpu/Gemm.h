@@ -37,9 +37,9 @@ class DnnlGemm;
 /// panels of b, two vectors wide, are packed; a register tile of 6 rows times one panel is the inner kernel.
 template <class T> class Gemm {
 public:
-  /// `constantB`: b's address and contents are final; b is packed here and run() ignores its b. `packKey`: which numbers
-  /// these are, for products that share what they pack (PackedInputs.h); "" does not share. `threads`: as many as there
-  /// will mostly be.
+  /// `constantB`: b's address and contents are final; b is packed here and run() ignores its b. `packKey`: which
+  /// numbers these are, for products that share what they pack (PackedInputs.h); "" does not share. `threads`: as many
+  /// as there will mostly be.
   Gemm(const GemmShape &shape, GemmBatch batch, const T *constantB = nullptr, const std::string &packKey = "",
        int threads = 1);
   ~Gemm();

@@ -31,8 +31,8 @@ struct KernelReport {
 
 /// Runs each case of the op on the CPU, in every element type that has a kernel: in memory between guards, again
 /// between two others, and with each pair of a result and an input that the kernel proposes at one address. Of an op
-/// that is not pure only what it writes between guards is looked at. Not an op without a kernel for the CPU. `begins` hears of each case, and the type that it is
-/// tried in, before it runs.
+/// that is not pure only what it writes between guards is looked at. Not an op without a kernel for the CPU. `begins`
+/// hears of each case, and the type that it is tried in, before it runs.
 KernelReport checkKernels(const Registry &registry, const user_op::OpDef &op,
                           const std::function<void(const KernelFinding &)> &begins);
 

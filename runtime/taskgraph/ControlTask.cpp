@@ -20,6 +20,9 @@ namespace {
 
 using user_op::KernelBindContext;
 
+/// The attribute of a `batch_parts` that says how many parts there are.
+constexpr char kPartsAttr[] = "parts";
+
 int64_t graphsOfParts(int64_t parts, int threads) {
   const int64_t count = std::max(threads, 1), idle = (count - parts % count) % count; // in the last turn
   return 3 * idle <= parts ? count : 1;
@@ -458,7 +461,7 @@ Status checkPorts(const PlanModel &graph, const ControlPorts &ports) {
 int64_t graphsOfTask(const plan::Task &task, int threads) {
   if (task.op_type() == kPartsType)
     for (const plan::Attribute &a : task.attr())
-      if (a.name() == "parts") return graphsOfParts(std::max<int64_t>(a.value().at_int64(), 1), threads);
+      if (a.name() == kPartsAttr) return graphsOfParts(std::max<int64_t>(a.value().at_int64(), 1), threads);
   return 1;
 }
 

@@ -22,8 +22,8 @@ public:
 };
 
 /// The kernel of a task of op `op`, which has been inferred. Its graphs are checked as any plan is, and must take and
-/// make what the op says (OPC0826). None of them runs before the kernel is bound. `native`: the machine code of the plan
-/// that has the task; may be null.
+/// make what the op says (OPC0826). None of them runs before the kernel is bound. `native`: the machine code of the
+/// plan that has the task; may be null.
 Result<std::shared_ptr<const user_op::KernelDef>> controlKernel(const plan::Task &task, const OpInstance &op,
                                                                 const Registry &registry,
                                                                 const std::shared_ptr<NativeImages> &native);

@@ -261,7 +261,7 @@ private:
   std::vector<void *> lent_;  // by register: the host's memory in place of the arena's; empty when nothing is lent
   std::map<uint32_t, std::pair<uint32_t, Fill>> fills_; // by register: the variable, and what writes it
   bool anyChanged_ = false, bound_ = false;
-  std::function<void(uint32_t)> hearPacked_;            // may be empty
+  std::function<void(uint32_t)> hearPacked_; // may be empty
   bool releasesPacked_ = false, anyReleased_ = false;
   bool losesNan_ = false;               // a kernel is fast because it loses NaN (opc/NanKeeping.h)
   bool hasNan_ = false;                 // the last run may have had one

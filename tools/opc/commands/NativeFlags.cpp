@@ -52,8 +52,8 @@ Json nativeJson(const NativeFacts &facts) {
   Json refused = Json::array();
   for (const NativeFacts::Refused &r : facts.refused)
     refused.push_back({{"op", r.op}, {"level", r.level}, {"reason", r.reason}});
-  return {{"loops", facts.loops},     {"codes", facts.codes},          {"images", facts.images}, {"bytes", facts.bytes},
-          {"seconds", facts.seconds}, {"refused", std::move(refused)}};
+  return {{"loops", facts.loops}, {"codes", facts.codes},     {"images", facts.images},
+          {"bytes", facts.bytes}, {"seconds", facts.seconds}, {"refused", std::move(refused)}};
 }
 
 } // namespace opc::cli

@@ -71,7 +71,8 @@ std::string ownText(const FusionFacts &fusion, size_t width, std::set<FusionReas
   }
   if (rows.size() > 1) text += "\n" + textTable(rows, width);
   for (const FusionFacts::Graph &graph : fusion.graphs)
-    text += "\nIn the " + graph.attribute + " of " + printableName(graph.op) + ": " + ownText(*graph.facts, width, used);
+    text +=
+        "\nIn the " + graph.attribute + " of " + printableName(graph.op) + ": " + ownText(*graph.facts, width, used);
   return text;
 }
 
