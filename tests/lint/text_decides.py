@@ -62,7 +62,7 @@ ALLOWED = [
     ("compiler/codegen/CodeCache.cpp", "", "names of its own files, and how they begin"),
     ("compiler/fusion/RegionWriter.cpp", "kGradientOfAttr", "the name of an attribute of the dialect, and no op's"),
     ("compiler/schedule/UpdateBatches.cpp", "kShardingAttr", "the name of an attribute of the dialect, and no op's"),
-    ("runtime/session/Session.cpp", "kPartsAttr", "looks up a number of a task by its key: the name that the definition of the op gives it"),
+    ("runtime/taskgraph/ControlTask.cpp", "kPartsAttr", "looks up a number of a task by its key: the name that the definition of the op gives it"),
     ("compiler/lock/InitialText.cpp", "", "reads a field of lock files"),
     ("compiler/pipeline/SavedModule.cpp", "kMagic", "how a file of its own begins"),
     ("compiler/wire/GraphAttributes.cpp", "kOriginTag", "reads a field of graph files into its attribute"),
