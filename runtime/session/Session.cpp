@@ -439,10 +439,14 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
 
 Result<Session> Session::Impl::load(plan::Plan *plan, const OutsideValues &outside, const Registry &registry,
                                     const SessionOptions &options) {
+  if (options.threads < 0 || options.threads > kMostThreads)
+    return Status(StatusCode::kUsage, "OPC0001",
+                  "SessionOptions::threads is " + std::to_string(options.threads) + ", expected at most " +
+                      std::to_string(kMostThreads) + ", or 0: one for each core that the process may use");
   const plan::Plan sizes = runtime::FreeSizes::takeOut(plan);
-  constexpr int64_t kMostThreads = 1024; // a file must not be able to start any number of them
+  constexpr int64_t kMostRanks = 1024; // a file must not be able to start any number of threads
   int64_t ranks = options.communicator ? options.communicator->size() : options.ranks;
-  if (ranks == 0) ranks = std::clamp<int64_t>(plan->part_of_rank_size(), 1, kMostThreads);
+  if (ranks == 0) ranks = std::clamp<int64_t>(plan->part_of_rank_size(), 1, kMostRanks);
   Result<JobPlan> job = runtime::readJob(*plan, ranks, outside);
   if (!job) return job.status();
   std::vector<int64_t> mine; // ranks of this process

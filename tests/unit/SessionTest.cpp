@@ -247,6 +247,17 @@ TEST_CASE("sessions on several threads are independent", "[session]") {
   CHECK(wrong == 0);
 }
 
+TEST_CASE("a session has a number of threads that there can be", "[session]") {
+  for (int threads : {-1, kMostThreads + 1}) {
+    SessionOptions options;
+    options.threads = threads;
+    const Result<Session> session = Session::load(chain(2).encode(), registry(), options);
+    REQUIRE_FALSE(session);
+    CHECK(session.status().id() == "OPC0001");
+    CHECK(session.status().message().find(std::to_string(threads) + ", expected at most 4096") != std::string::npos);
+  }
+}
+
 TEST_CASE("memory over the limit is refused before it is taken", "[session]") {
   PlanBuilder b = chain(2);
   b.plan.mutable_arena(0)->set_bytes(uint64_t{1} << 62);
