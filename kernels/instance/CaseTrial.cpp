@@ -35,6 +35,15 @@ OpTensor valuesOf(const user_op::CaseInput &in, const TensorDesc &desc, uint64_t
 
 } // namespace
 
+bool varies(const user_op::Case &sample) {
+  return std::any_of(sample.inputs().begin(), sample.inputs().end(),
+                     [](const user_op::CaseInput &in) { return in.type == kInvalidDataType; });
+}
+const char *shownType(const user_op::Case &sample, DataType type) {
+  if (varies(sample)) return dataTypeName(type);
+  return sample.inputs().empty() ? "" : dataTypeName(sample.inputs()[0].type);
+}
+
 std::string caseName(const Case &sample) {
   return sample.name().empty() ? "case without a name" : "case " + sample.name();
 }

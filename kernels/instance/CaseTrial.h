@@ -29,6 +29,12 @@ Result<OpInstance> instanceOfCase(const Registry &registry, const user_op::OpDef
 /// "case rows", or "case without a name".
 std::string caseName(const user_op::Case &sample);
 
+/// Whether the case has inputs without an element type of their own.
+bool varies(const user_op::Case &sample);
+/// The element type of a trial, as people call it: `type`, or of a case that does not vary that of its first input; ""
+/// without any.
+const char *shownType(const user_op::Case &sample, DataType type);
+
 /// The case with `type` where its inputs vary, and pseudo-random values in the ranges that it says: the same ones on
 /// every machine; whole numbers in integer types. Nothing when the op cannot be inferred so.
 std::optional<CaseTrial> trialOf(const Registry &registry, const user_op::OpDef &op, const user_op::Case &sample,

@@ -11,12 +11,16 @@
 
 namespace opc {
 
-/// A copy of a tensor that begins at a cache line, with bytes of a pattern before and right behind it, or with `byte`.
+/// A copy of a tensor that begins at a cache line, with bytes of a pattern before and right behind it, or of a value.
 class GuardedMemory {
 public:
+  /// What there is in place of the pattern.
+  struct Fill {
+    std::optional<unsigned char> before, behind;
+  };
   /// `number`: no two tensors that a kernel sees have the same, so that what it copies from one guard to another shows.
-  GuardedMemory(size_t bytes, size_t number, std::optional<unsigned char> byte)
-      : bytes_(bytes), number_(number), byte_(byte), lines_(2 * kGuardLines + bytes / sizeof(Line) + 1) {
+  GuardedMemory(size_t bytes, size_t number, Fill fill)
+      : bytes_(bytes), number_(number), fill_(fill), lines_(2 * kGuardLines + bytes / sizeof(Line) + 1) {
     for (size_t i = 0; i < size(); ++i) begin()[i] = pattern(i);
   }
   void *data() { return begin() + kGuardBytes; }
@@ -38,7 +42,8 @@ private:
   static constexpr size_t kGuardLines = 256, kGuardBytes = kGuardLines * sizeof(Line);
   /// No two neighbours are equal, and no four bytes a usual number.
   unsigned char pattern(size_t i) const {
-    return byte_ ? *byte_ : static_cast<unsigned char>(0xA7 ^ ((i + 7 * number_) * 29));
+    const std::optional<unsigned char> &byte = i < kGuardBytes ? fill_.before : fill_.behind;
+    return byte ? *byte : static_cast<unsigned char>(0xA7 ^ ((i + 7 * number_) * 29));
   }
   static std::string bytesText(size_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
   bool isWhole(size_t i) const { return begin()[i] == pattern(i); }
@@ -46,7 +51,7 @@ private:
   unsigned char *begin() { return reinterpret_cast<unsigned char *>(lines_.data()); }
   const unsigned char *begin() const { return reinterpret_cast<const unsigned char *>(lines_.data()); }
   size_t bytes_, number_;
-  std::optional<unsigned char> byte_;
+  Fill fill_;
   std::vector<Line> lines_;
 };
 

@@ -107,8 +107,8 @@ namespace {
 class GuardedRun {
 public:
   GuardedRun(std::vector<OpTensor> *inputs, std::vector<OpTensor> *outputs, OpTensor *workspace,
-             std::optional<unsigned char> byte)
-      : inputs_(inputs->size()), byte_(byte) {
+             const RunOpOptions &options)
+      : inputs_(inputs->size()), options_(options) {
     for (auto *list : {inputs, outputs})
       for (OpTensor &t : *list) add(&t);
     add(workspace);
@@ -131,7 +131,10 @@ public:
 private:
   void add(OpTensor *tensor) {
     tensors_.push_back(tensor);
-    copies_.emplace_back(tensor->bytes(), copies_.size(), byte_);
+    GuardedMemory::Fill fill{options_.guardByte, options_.guardByte};
+    if (const auto &other = options_.otherGuard; other && other->tensor == copies_.size())
+      (other->isBehind ? fill.behind : fill.before) = other->byte;
+    copies_.emplace_back(tensor->bytes(), copies_.size(), fill);
     if (tensor->bytes()) std::memcpy(copies_.back().data(), tensor->data(), tensor->bytes());
   }
   std::string nameOf(const OpInstance &op, size_t i) const {
@@ -141,7 +144,7 @@ private:
            tensors_[i]->desc().toString();
   }
   size_t inputs_;
-  std::optional<unsigned char> byte_;
+  const RunOpOptions &options_;
   std::vector<OpTensor *> tensors_;
   std::vector<GuardedMemory> copies_;
 };
@@ -158,7 +161,7 @@ Status runOp(const Registry &registry, const OpInstance &op, std::vector<OpTenso
   OpTensor workspace(TensorDesc(Shape{static_cast<int64_t>(workspaceBytes)}, kChar));
   std::memset(workspace.data(), options.fill, workspace.bytes());
   std::optional<GuardedRun> guarded;
-  if (options.guards) guarded.emplace(inputs, outputs, &workspace, options.guardByte);
+  if (options.guards) guarded.emplace(inputs, outputs, &workspace, options);
   std::vector<void *> data;
   for (auto *list : {inputs, outputs})
     for (OpTensor &t : *list) data.push_back(guarded ? guarded->data(data.size()) : t.data());

@@ -66,6 +66,13 @@ struct RunOpOptions {
   unsigned char fill = 0;                   // what the bytes of outputs and workspace are before
   bool guards = false;                      // between guards of 16 KiB: OPC0606 when the kernel writes beside a tensor
   std::optional<unsigned char> guardByte;   // what the guards are full of, in place of a pattern
+  /// A guard that is full of something else: of an input, then an output, then the temporary memory.
+  struct Guard {
+    size_t tensor = 0;
+    bool isBehind = false;
+    unsigned char byte = 0;
+  };
+  std::optional<Guard> otherGuard;
   uint64_t maxOutputBytes = uint64_t{1} << 32, maxWorkspaceBytes = uint64_t{1} << 28;
 };
 

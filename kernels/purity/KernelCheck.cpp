@@ -32,19 +32,19 @@ private:
   }
 
   void tryCase(const OpDef &op, const Case &sample) {
-    const bool varies = std::any_of(sample.inputs().begin(), sample.inputs().end(),
-                                    [](const user_op::CaseInput &in) { return in.type == kInvalidDataType; });
+    const bool isVaried = varies(sample);
     Status first; // why it does not run: rather what a kernel says than that there is none of the type
     bool hasRun = false, isKernels = false;
     for (DataType type : kCaseTypes) {
       const std::vector<DataType> &types = sample.types();
-      if (varies && !types.empty() && std::find(types.begin(), types.end(), type) == types.end()) continue;
+      if (isVaried && !types.empty() && std::find(types.begin(), types.end(), type) == types.end()) continue;
       const Status s = tryType(op, sample, type);
-      if (s.id() == "OPC0417") note(KernelFault::kFails, op, sample, dataTypeName(type), s.message() + " (OPC0417)");
+      if (s.id() == "OPC0417")
+        note(KernelFault::kFails, op, sample, shownType(sample, type), s.message() + " (OPC0417)");
       hasRun |= s.isOk() || s.id() == "OPC0606" || s.id() == "OPC0417";
       const bool isOfKernel = s.id() != "OPC0411" && s.id() != "OPC0204" && s.id() != "OPC0203";
       if (!s && (first.isOk() || (isOfKernel && !isKernels))) first = s, isKernels = isOfKernel;
-      if (!varies) break;
+      if (!isVaried) break;
     }
     if (hasRun || first.isOk()) return;
     std::string detail = first.message();
@@ -53,7 +53,8 @@ private:
   }
 
   Status tryType(const OpDef &op, const Case &sample, DataType type) {
-    begins_({KernelFault::kCrashes, op.name, caseName(sample), dataTypeName(type), ""});
+    const char *const shown = shownType(sample, type);
+    begins_({KernelFault::kCrashes, op.name, caseName(sample), shown, ""});
     OPC_RETURN_IF_ERROR(instanceOfCase(registry_, op, sample, type, nullptr).status());
     const std::optional<CaseTrial> trial = trialOf(registry_, op, sample, type);
     RunOpOptions options;
@@ -61,37 +62,64 @@ private:
     std::vector<OpTensor> inputs = trial->inputs, outputs;
     const Status ran = runOp(registry_, trial->op, &inputs, &outputs, options);
     if (ran.id() == "OPC0302") return Status::ok(); // more memory than is tried: nothing is said of it
-    if (ran.id() == "OPC0606") note(KernelFault::kBeside, op, sample, dataTypeName(type), ran.message());
+    if (ran.id() == "OPC0606") note(KernelFault::kBeside, op, sample, shown, ran.message());
     OPC_RETURN_IF_ERROR(ran);
     ++report_.samples;
     if (!op.pure) return Status::ok();
-    OPC_RETURN_IF_ERROR(tryBesides(op, sample, type, *trial));
-    return tryInPlace(op, sample, type, *trial, outputs);
+    OPC_RETURN_IF_ERROR(tryBesides(op, sample, shown, *trial));
+    return tryInPlace(op, sample, shown, *trial, outputs);
   }
 
-  /// Guards that are large numbers of every type, above and below nothing: a sum and an extreme take them in.
-  Status tryBesides(const OpDef &op, const Case &sample, DataType type, const CaseTrial &trial) {
-    std::vector<OpTensor> results[2];
-    for (const bool below : {false, true}) {
-      RunOpOptions options;
-      options.guards = true;
-      options.guardByte = below ? 0xFE : 0x7E;
-      std::vector<OpTensor> inputs = trial.inputs;
-      OPC_RETURN_IF_ERROR(runOp(registry_, trial.op, &inputs, &results[below], options));
+  Status runBetween(const CaseTrial &trial, unsigned char byte, const std::optional<RunOpOptions::Guard> &other,
+                    std::vector<OpTensor> *outputs) const {
+    RunOpOptions options;
+    options.guards = true;
+    options.guardByte = byte;
+    options.otherGuard = other;
+    std::vector<OpTensor> inputs = trial.inputs;
+    return runOp(registry_, trial.op, &inputs, outputs, options);
+  }
+
+  /// Between guards of zeros and of something else. One of these changes a sum, an extreme, a count, a truth value.
+  Status tryBesides(const OpDef &op, const Case &sample, const char *type, const CaseTrial &trial) {
+    constexpr unsigned char kZero = 0;
+    // Small numbers, large ones above and below nothing, and NaN, or -1.
+    constexpr unsigned char kOthers[] = {0x01, 0x7E, 0xFE, 0xFF};
+    std::vector<OpTensor> zeros, now, again;
+    OPC_RETURN_IF_ERROR(runBetween(trial, kZero, std::nullopt, &zeros));
+    for (const unsigned char byte : kOthers) {
+      OPC_RETURN_IF_ERROR(runBetween(trial, byte, std::nullopt, &now));
+      if (now == zeros) continue;
+      OPC_RETURN_IF_ERROR(runBetween(trial, kZero, std::nullopt, &again));
+      if (again != zeros) return Status::ok(); // it gives other results by itself: it is not pure
+      note(KernelFault::kReads, op, sample, type,
+           "what it computes depends on what is " + placeOfRead(trial, kZero, byte, zeros) +
+               ": look at how far its loops read");
+      break;
     }
-    for (size_t i = 0; i < results[0].size(); ++i)
-      if (results[0][i] != results[1][i]) {
-        const auto &[name, index] = trial.op.outputArgs()[i];
-        note(KernelFault::kReads, op, sample, dataTypeName(type),
-             "its output " + name + (index ? "_" + std::to_string(index) : "") + ", " +
-                 results[0][i].desc().toString() +
-                 ", depends on what is beside the tensors that the kernel is given: look at how far its loops read");
-        break;
-      }
     return Status::ok();
   }
 
-  Status tryInPlace(const OpDef &op, const Case &sample, DataType type, const CaseTrial &trial,
+  /// "behind its input x, f32[4,6]".
+  std::string placeOfRead(const CaseTrial &trial, unsigned char zero, unsigned char byte,
+                          const std::vector<OpTensor> &zeros) const {
+    const size_t inputs = trial.inputs.size(), outputs = zeros.size();
+    for (size_t tensor = 0; tensor <= inputs + outputs; ++tensor)
+      for (const bool isBehind : {true, false}) {
+        std::vector<OpTensor> now;
+        if (!runBetween(trial, zero, RunOpOptions::Guard{tensor, isBehind, byte}, &now) || now == zeros) continue;
+        const std::string side = isBehind ? "behind its " : "before its ";
+        if (tensor == inputs + outputs) return side + "temporary memory";
+        const bool isInput = tensor < inputs;
+        const auto &[name, index] = isInput ? trial.op.inputArgs()[tensor] : trial.op.outputArgs()[tensor - inputs];
+        const OpTensor &t = isInput ? trial.inputs[tensor] : zeros[tensor - inputs];
+        return side + (isInput ? "input " : "output ") + name + (index ? "_" + std::to_string(index) : "") + ", " +
+               t.desc().toString();
+      }
+    return "beside several of its tensors";
+  }
+
+  Status tryInPlace(const OpDef &op, const Case &sample, const char *type, const CaseTrial &trial,
                     const std::vector<OpTensor> &expected) {
     OPC_ASSIGN_OR_RETURN(const user_op::KernelDef *kernel, trial.op.selectKernel(registry_, DeviceType::kCPU));
     OPC_ASSIGN_OR_RETURN(const auto pairs, trial.op.inplaceProposal(*kernel));
@@ -105,10 +133,9 @@ private:
           "output " + trial.op.outputArgs()[o].first + " in the memory of input " + trial.op.inputArgs()[i].first;
       const Status ran = runOp(registry_, trial.op, &inputs, &outputs, options);
       if (!ran)
-        note(KernelFault::kInPlace, op, sample, dataTypeName(type), pair + " fails: " + ran.message());
+        note(KernelFault::kInPlace, op, sample, type, pair + " fails: " + ran.message());
       else if (outputs != expected)
-        note(KernelFault::kInPlace, op, sample, dataTypeName(type),
-             pair + ", which its kernel proposes, has other numbers");
+        note(KernelFault::kInPlace, op, sample, type, pair + ", which its kernel proposes, has other numbers");
     }
     return Status::ok();
   }

@@ -18,7 +18,6 @@ namespace opc {
 namespace {
 
 using user_op::Case;
-using user_op::CaseInput;
 using user_op::OpDef;
 
 constexpr DataType kTypes[] = {kDouble, kFloat, kFloat16, kInt64, kInt32, kInt8, kBool};
@@ -91,7 +90,7 @@ private:
 struct Entry {
   const OpDef *op;
   const Case *sample;
-  DataType type;
+  const char *type; // as it is shown
   std::unique_ptr<Sample> trial;
   std::vector<OpTensor> first; // what it gave; empty: it does not run
 };
@@ -102,14 +101,13 @@ std::vector<Entry> entriesOf(const Registry &registry, const std::vector<const O
   for (const OpDef *op : ops) {
     if (!op->pure) continue;
     for (const Case &c : op->cases) {
-      const bool varies = std::any_of(c.inputs().begin(), c.inputs().end(),
-                                      [](const CaseInput &in) { return in.type == kInvalidDataType; });
+      const bool isVaried = varies(c);
       for (DataType type : kTypes) {
         if (!c.types().empty() && std::find(c.types().begin(), c.types().end(), type) == c.types().end()) continue;
         std::optional<CaseTrial> trial = trialOf(registry, *op, c, type);
         if (!trial) continue;
-        entries.push_back({op, &c, type, std::make_unique<Sample>(registry, *std::move(trial)), {}});
-        if (!varies) break;
+        entries.push_back({op, &c, shownType(c, type), std::make_unique<Sample>(registry, *std::move(trial)), {}});
+        if (!isVaried) break;
       }
     }
   }
@@ -122,12 +120,17 @@ public:
 
   PurityReport run(const PurityOptions &options) {
     const auto begin = std::chrono::steady_clock::now();
-    for (Entry &e : entries_) nowAndAgain(e);
+    const auto begins = [&](const Entry &e) {
+      if (options.begins) options.begins(e.op->name, caseName(*e.sample), e.type);
+    };
+    for (Entry &e : entries_) begins(e), nowAndAgain(e);
     const std::chrono::duration<double> wait(options.seconds);
     std::this_thread::sleep_until(begin + std::chrono::duration_cast<std::chrono::steady_clock::duration>(wait));
-    for (size_t i = entries_.size(); i-- > 0;)
+    for (size_t i = entries_.size(); i-- > 0;) {
+      begins(entries_[i]);
       compare(entries_[i], "run later, after other operators",
               [&](auto *r) { return entries_[i].trial->run(0, 1, r); });
+    }
     if (options.freshProcess) compareWith(options.freshProcess());
     std::set<const OpDef *> tried;
     for (const Entry &e : entries_)
@@ -141,8 +144,7 @@ private:
 
   void add(const Entry &e, std::string when, std::string detail) {
     if (!guilty_.insert(e.op).second) return;
-    report_.findings.push_back(
-        {e.op->name, caseName(*e.sample), dataTypeName(e.type), std::move(when), std::move(detail)});
+    report_.findings.push_back({e.op->name, caseName(*e.sample), e.type, std::move(when), std::move(detail)});
   }
 
   template <class Run> void compare(const Entry &e, const char *when, Run run) {
@@ -161,7 +163,9 @@ private:
     if (!wrote.empty()) add(e, "run once", wrote);
     const Sample &s = *e.trial;
     compare(e, "run again in another instance", [&](auto *r) { return s.run(0, 1, r); });
-    compare(e, "run over memory that held something else", [&](auto *r) { return s.run(0xA5, 1, r); });
+    // NaN or -1, and a large number: what is added to it, or compared with it, shows.
+    for (const unsigned char held : {0xFF, 0x7E})
+      compare(e, "run over memory that held something else", [&](auto *r) { return s.run(held, 1, r); });
     if (!s.writes()) compare(e, "run twice in one instance", [&](auto *r) { return s.run(0, 2, r); });
     inTwoThreads(e);
   }

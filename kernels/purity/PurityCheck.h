@@ -32,6 +32,8 @@ struct PurityOptions {
   std::function<Result<std::string>()> freshProcess;
   /// Between the first run of a case and the last one, so that a clock of seconds shows.
   double seconds = 1.1;
+  /// Hears of each case, and the type that it is tried in, before it runs.
+  std::function<void(const std::string &op, const std::string &sample, const char *type)> begins;
 };
 
 /// Runs each case in two instances, twice in one, over memory that held something else, with inputs at another address,

@@ -11,7 +11,9 @@ OPC = os.environ.get("OPC_BINARY") or os.path.join(os.environ["OPC_BUILD_DIR"], 
 SOURCE = r'''
 #include "opc/Elementwise.h"
 #include "opc/Op.h"
+#include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <unistd.h>
 #include "opc/StagedKernel.h"
 using namespace opc;
@@ -86,6 +88,44 @@ template <int from, int to, bool extreme> class Reads final : public OpKernel {
   }
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
 };
+/// How many are not zero, one too many.
+class Counts final : public OpKernel {
+  void Compute(KernelComputeContext *ctx) const override {
+    const int64_t n = ctx->In("x").shape().elem_cnt();
+    int64_t count = 0;
+    for (int64_t i = 0; i <= n; ++i) count += ctx->In("x").dptr<float>()[i] != 0;
+    for (int64_t i = 0; i < n; ++i) ctx->Out("y").mut_dptr<float>()[i] = static_cast<float>(count);
+  }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
+/// Adds an element of its temporary memory, which it has not written: one that it has, or the one behind.
+template <int at> class AddsTemporary final : public OpKernel {
+  void Compute(KernelComputeContext *ctx) const override {
+    const int64_t n = ctx->In("x").shape().elem_cnt();
+    for (int64_t i = 0; i < n; ++i) ctx->Out("y").mut_dptr<float>()[i] = ctx->In("x").dptr<float>()[i] + ctx->Tmp<float>()[at];
+  }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
+/// No function of what it reads: it is not pure, and reads nothing beside.
+class Counter final : public OpKernel {
+  void Compute(KernelComputeContext *ctx) const override {
+    static std::atomic<int> runs{0};
+    const int64_t n = ctx->In("x").shape().elem_cnt(), run = runs++;
+    for (int64_t i = 0; i < n; ++i) ctx->Out("y").mut_dptr<float>()[i] = static_cast<float>(run);
+  }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
+/// Ends the process after as many runs as the environment says.
+class EndsLater final : public OpKernel {
+  void Compute(KernelComputeContext *ctx) const override {
+    static std::atomic<int> runs{0};
+    const char *left = std::getenv("RUNS_UNTIL_THE_END");
+    if (left && runs++ >= std::atoi(left)) *reinterpret_cast<volatile int *>(uintptr_t(8)) = 1;
+    const int64_t n = ctx->In("x").shape().elem_cnt();
+    for (int64_t i = 0; i < n; ++i) ctx->Out("y").mut_dptr<float>()[i] = ctx->In("x").dptr<float>()[i];
+  }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
 class Throws final : public OpKernel {
   void Compute(KernelComputeContext *) const override { throw std::runtime_error("boom"); }
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
@@ -120,6 +160,11 @@ KERNEL("v_large", Copies<0, 0>>(KernelOptions().TmpSize([](InferContext *) -> si
 KERNEL("v_reads_behind", Reads<0, 1, false>>());
 KERNEL("v_reads_before", Reads<-1, 0, true>>());
 KERNEL("v_reads", Reads<0, 0, true>>());
+KERNEL("v_counts_behind", Counts>());
+KERNEL("v_reads_temporary", AddsTemporary<16>>(KernelOptions().TmpSize([](InferContext *) -> size_t { return 64; })));
+KERNEL("v_counter", Counter>());
+KERNEL("v_old_temporary", AddsTemporary<0>>(KernelOptions().TmpSize([](InferContext *) -> size_t { return 64; })));
+KERNEL("e_third", EndsLater>());
 KERNEL("v_two", Copies<0, 0>>()).Kernel<Copies<0, 0>>();
 #else
 REGISTER_USER_OP("d_right").Input("x").Output("y").SetTensorDescInferFn(likeX).Sharding("a b -> a b").Kernel<Copy>()
@@ -166,8 +211,8 @@ class Definitions(unittest.TestCase):
         for i, library in enumerate(cls.libraries):
             subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-w", "-fPIC", "-shared", f"-DTWICE={i}", *flags[0], source, "-o", library, *flags[1]], check=True)
 
-    def opc(self, *words):
-        return subprocess.run([OPC, "--config", "none", *words], capture_output=True, text=True, timeout=60)
+    def opc(self, *words, env=None):
+        return subprocess.run([OPC, "--config", "none", *words], capture_output=True, text=True, timeout=60, env={**os.environ, **(env or {})})
 
     def test_names_that_are_there_twice(self):
         for library, says in zip(self.libraries[1:5], ("two inputs 'x'", "two outputs 'y'", "two attributes 'a'", "two inputs 'z'")):
@@ -261,8 +306,10 @@ class Definitions(unittest.TestCase):
                                       ("v_copies_behind", "WRITES_BESIDE", "f32", beside + "4 bytes behind it"),
                                       ("v_copies_before", "WRITES_BESIDE", "f32", beside + "4 bytes before it"),
                                       ("v_copies_much", "WRITES_BESIDE", "f32", beside + "4000 bytes behind it"),
-                                      ("v_reads_behind", "READS_BESIDE", "f32", "its output y, f32[4,6], depends on what is beside the tensors"),
-                                      ("v_reads_before", "READS_BESIDE", "f32", "its output y, f32[4,6], depends on what is beside the tensors"),
+                                      ("v_reads_behind", "READS_BESIDE", "f32", "what it computes depends on what is behind its input x, f32[4,6]"),
+                                      ("v_reads_before", "READS_BESIDE", "f32", "what it computes depends on what is before its input x, f32[4,6]"),
+                                      ("v_counts_behind", "READS_BESIDE", "f32", "what it computes depends on what is behind its input x, f32[4,6]"),
+                                      ("v_reads_temporary", "READS_BESIDE", "f32", "what it computes depends on what is behind its temporary memory"),
                                       ("v_two", "FAILS", "f32", "two cpu kernels for"),
                                       ("v_temporary", "WRITES_BESIDE", "f32", "writes beside its temporary memory of 396 bytes: it writes up to 4 bytes behind it"),
                                       ("v_in_place", "NOT_IN_PLACE", "f32", "output y in the memory of input x, which its kernel proposes, has other numbers"),
@@ -272,6 +319,9 @@ class Definitions(unittest.TestCase):
                 self.assertEqual(got[:3], (fault, "case rows", kind))
                 self.assertIn(says, got[3])
         self.assertEqual(found, {})
+        impure = {f["op"]: f["when"] for f in document["not_pure"]}
+        self.assertEqual(impure.pop("v_old_temporary"), "run over memory that held something else")
+        self.assertEqual(set(impure), {"v_counter"} | set(impure) & {"v_reads_behind", "v_reads_before", "v_counts_behind", "v_reads_temporary"})
         done = self.opc("verify", "v_large", "--plugin", self.libraries[7])
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr) # so much memory is not tried
         done = self.opc("verify", "v_throws", "--plugin", self.libraries[7])
@@ -291,13 +341,25 @@ class Definitions(unittest.TestCase):
         for op, detail in (("e_signal", "it ends the process: Segmentation fault"), ("e_exit", "it ends the process with exit code 0"),
                            ("e_error", "it ends the process with exit code 3")):
             self.assertEqual(found.pop(op), ("CRASHES", "case rows", "f32", detail))
-        self.assertEqual((found, document["kernel_samples"]), ({}, 2))
+        self.assertEqual((found, document["kernel_samples"]), ({}, 3))
         self.assertIn("e_signal", done.stderr) # whose kernel it was
         self.assertNotIn("opc debug replay", done.stderr) # a verdict leaves no bundle
         done = self.opc("verify", "e_signal", "e_right", "--plugin", self.libraries[7])
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("e_signal  CRASHES: case rows in f32\n    it ends the process: Segmentation fault\n", done.stdout)
         self.assertIn("1 op ran in guarded memory and in place in 1 sample; 1 fault", done.stderr)
+
+    def test_kernels_that_end_the_process_later(self):
+        """Whichever run it is, for the faults, for purity, for parts: the op has its verdict, and the others have theirs."""
+        for runs in (0, 3, 5, 7, 8):
+            done = self.opc("verify", "e_right", "e_third", "v_counter", "--plugin", self.libraries[7], "--json", env={"RUNS_UNTIL_THE_END": str(runs)})
+            self.assertEqual(done.returncode, 1, done.stderr)
+            document = json.loads(done.stdout)
+            (fault,) = document["kernel_faults"]
+            self.assertEqual((fault["op"], fault["fault"], fault["detail"]), ("e_third", "CRASHES", "it ends the process: Segmentation fault"), runs)
+            self.assertEqual([f["op"] for f in document["not_pure"]], ["v_counter"], runs)
+        done = self.opc("verify", "e_right", "e_third", "--plugin", self.libraries[7])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_a_scalar_function_of_an_optional_input(self):
         with tempfile.TemporaryDirectory() as folder:

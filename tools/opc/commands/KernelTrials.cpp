@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "KernelTrials.h"
 
-#include "ProcessOutput.h"
+#include "ExitCodes.h"
 #include "TextParts.h"
 
 #include <algorithm>
@@ -15,21 +15,6 @@ namespace opc::cli {
 namespace {
 
 constexpr const char *kFaults[] = {"FAILS", "WRITES_BESIDE", "READS_BESIDE", "NOT_IN_PLACE", "CRASHES"};
-
-Json findingJson(const KernelFinding &f) {
-  return {{"op", f.op},
-          {"case", f.sample},
-          {"type", f.type},
-          {"fault", kFaults[static_cast<int>(f.fault)]},
-          {"detail", f.detail}};
-}
-
-std::optional<KernelFinding> readFinding(const Json &f) {
-  const auto *const kind = std::find(std::begin(kFaults), std::end(kFaults), f.value("fault", ""));
-  if (kind == std::end(kFaults)) return std::nullopt;
-  return KernelFinding{static_cast<KernelFault>(kind - kFaults), f.value("op", ""), f.value("case", ""),
-                       f.value("type", ""), f.value("detail", "")};
-}
 
 /// What one process has told.
 struct Told {
@@ -45,34 +30,52 @@ Told read(const std::string &output) {
     const Json document = Json::parse(line, nullptr, false);
     if (!document.is_object()) continue;
     if (document.contains("begins")) {
-      told.begun = readFinding(document["begins"]);
+      told.begun = readKernelFinding(document["begins"]);
     } else if (document.contains("faults")) {
       ++told.finished, told.begun.reset();
       told.report.ops += document.value("ops", size_t{0}), told.report.samples += document.value("samples", size_t{0});
       for (const Json &f : document["faults"])
-        if (auto finding = readFinding(f)) told.report.findings.push_back(std::move(*finding));
+        if (auto finding = readKernelFinding(f)) told.report.findings.push_back(std::move(*finding));
     }
   }
   return told;
 }
 
-std::string endText(const ProcessEnd &end) {
-  return end.signal != 0 ? std::string("it ends the process: ") + ::strsignal(end.signal)
-                         : "it ends the process with exit code " + std::to_string(end.code);
-}
-
 } // namespace
 
+Json kernelFindingJson(const KernelFinding &f) {
+  return {{"op", f.op},
+          {"case", f.sample},
+          {"type", f.type},
+          {"fault", kFaults[static_cast<int>(f.fault)]},
+          {"detail", f.detail}};
+}
+
+std::optional<KernelFinding> readKernelFinding(const Json &f) {
+  const auto *const kind = std::find(std::begin(kFaults), std::end(kFaults), f.value("fault", ""));
+  if (kind == std::end(kFaults)) return std::nullopt;
+  return KernelFinding{static_cast<KernelFault>(kind - kFaults), f.value("op", ""), f.value("case", ""),
+                       f.value("type", ""), f.value("detail", "")};
+}
+
+std::string processEndText(const ProcessEnd &end) {
+  if (end.signal != 0) return std::string("it ends the process: ") + ::strsignal(end.signal);
+  // exit() is what opc itself notices (OPC0603), with a code of its own.
+  return end.code == kExitExecution ? "it ends the process, by exit()"
+                                    : "it ends the process with exit code " + std::to_string(end.code);
+}
+
+void writeJsonLine(Terminal &terminal, const Json &line) {
+  terminal.out("\n" + line.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n");
+  (void)terminal.flush(); // whoever does not read it has no use for it
+}
+
 void writeKernelTrials(Terminal &terminal, const Registry &registry, const std::vector<const user_op::OpDef *> &ops) {
-  const auto write = [&](const Json &line) {
-    // A line of its own, also behind what a kernel prints.
-    terminal.out("\n" + line.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n");
-    (void)terminal.flush(); // whoever does not read it has no use for it
-  };
   for (const user_op::OpDef *op : ops) {
-    const KernelReport report =
-        checkKernels(registry, *op, [&](const KernelFinding &begun) { write({{"begins", findingJson(begun)}}); });
-    write({{"ops", report.ops}, {"samples", report.samples}, {"faults", kernelFaultsJson(report)}});
+    const KernelReport report = checkKernels(registry, *op, [&](const KernelFinding &begun) {
+      writeJsonLine(terminal, {{"begins", kernelFindingJson(begun)}});
+    });
+    writeJsonLine(terminal, {{"ops", report.ops}, {"samples", report.samples}, {"faults", kernelFaultsJson(report)}});
   }
 }
 
@@ -93,7 +96,7 @@ Result<KernelReport> runKernelTrials(const std::vector<std::string> &arguments,
       return Status(StatusCode::kExecution, "OPC0604",
                     "a second process of opc has told nothing of op '" + ops[next]->name + "'");
     }
-    told.begun->detail = endText(end);
+    told.begun->detail = processEndText(end);
     all.findings.push_back(std::move(*told.begun));
     ++next;
   }
@@ -102,7 +105,7 @@ Result<KernelReport> runKernelTrials(const std::vector<std::string> &arguments,
 
 Json kernelFaultsJson(const KernelReport &report) {
   Json list = Json::array();
-  for (const KernelFinding &f : report.findings) list.push_back(findingJson(f));
+  for (const KernelFinding &f : report.findings) list.push_back(kernelFindingJson(f));
   return list;
 }
 

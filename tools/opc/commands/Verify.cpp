@@ -11,10 +11,9 @@
 #include "Placement.h"
 #include "PluginOverrides.h"
 #include "ProcessOutput.h"
-#include "PurityCheck.h"
-#include "SignatureCheck.h"
 #include "TextParts.h"
 #include "TextTable.h"
+#include "VerifyProofs.h"
 
 #include <algorithm>
 #include <fnmatch.h>
@@ -39,7 +38,9 @@ public:
                   &results_, true},
                  {"--faults", 0, "",
                   "look for faults of kernels alone, and write them as lines of JSON for another process", &faults_,
-                  true}};
+                  true},
+                 {"--proofs", 0, "", "look for all but these faults, and write it as lines of JSON for another process",
+                  &proofs_, true}};
     s.details =
         "OP is a name or a glob. For each signature (from the sharding rule or SetGetSbpFn) and each of the op's cases "
         "the "
@@ -51,7 +52,7 @@ public:
         "are shorter than the parts in every case. An op that is held to be pure (opc ops show NAME says why) gives the same bits when its cases run "
         "again: in another instance, twice in one, over memory that held something else, in two threads, later and in "
         "the opposite order, in a fresh process; else it is NOT_PURE. Cases that run in no element type, kernels that "
-        "write beside their tensors or end the process, and results in place that are others, are faults. Exit code 1 when a signature is "
+        "write beside their tensors, compute what depends on what is beside them, or end the process, and results in place that are others, are faults. Exit code 1 when a signature is "
         "unsound, an op not pure or a kernel at fault. With --device gpu or sim the kernels of the ops run there, in every element type of the CPU's: each "
         "tensor is an allocation of its own, and results are held against the CPU's. The simulator's findings (races, "
         "accesses out of bounds, unwritten bytes) are failures, and its counters are listed: lanes active of 32, "
@@ -82,27 +83,29 @@ public:
 
     if (results_) return invocation.terminal().out(hexText(resultsOfCases(registry, ops)) + "\n"), kExitOk;
     if (faults_) return writeKernelTrials(invocation.terminal(), registry, ops), kExitOk;
-    // In a process of their own: kernels that write far beside their tensors end it, and what has run before is part of
-    // what purity is.
-    OPC_ASSIGN_OR_RETURN(const KernelReport kernels, runKernelTrials(wordsOf(invocation, "--faults"), ops));
-    const std::vector<const user_op::OpDef *> runnable = withoutFaulty(ops, kernels);
-    // Purity before signatures: what has run before is part of what it tests.
-    PurityOptions purityOptions;
-    purityOptions.freshProcess = [&]() -> Result<std::string> {
-      if (runnable.empty()) return std::string();
-      std::vector<std::string> words = wordsOf(invocation, "--results");
-      for (const user_op::OpDef *op : runnable) words.push_back(op->name);
-      OPC_ASSIGN_OR_RETURN(const std::string hex, outputOfOwnProgram(words));
-      return bytesOf(hex);
-    };
-    const PurityReport purity = checkPurity(registry, runnable, purityOptions);
-    std::vector<SignatureCheck> checks;
-    for (const user_op::OpDef *op : runnable)
-      for (SignatureCheck &c : checkSignatures(registry, *op, options)) checks.push_back(std::move(c));
-    return report(invocation, checks, purity, kernels, ops.size());
+    if (proofs_) return prove(invocation, registry, ops, options), kExitOk;
+    // In processes of their own, which kernels may end; and what has run before is part of what purity is.
+    OPC_ASSIGN_OR_RETURN(KernelReport kernels, runKernelTrials(wordsOf(invocation, "--faults"), ops));
+    std::vector<std::string> words = wordsOf(invocation, "--proofs");
+    if (!parts_.empty()) words.insert(words.end() - 1, {"--parts", parts_});
+    OPC_ASSIGN_OR_RETURN(const Proofs proofs, runProofs(words, withoutFaulty(ops, kernels), &kernels));
+    return report(invocation, proofs.signatures, proofs.purity, kernels, ops.size());
   }
 
 private:
+  /// Purity before signatures: what has run before is part of what it tests.
+  static void prove(Invocation &invocation, const Registry &registry, const std::vector<const user_op::OpDef *> &ops,
+                    const SignatureCheckOptions &options) {
+    PurityOptions purity;
+    purity.freshProcess = [&]() -> Result<std::string> {
+      std::vector<std::string> words = wordsOf(invocation, "--results");
+      for (const user_op::OpDef *op : ops) words.push_back(op->name);
+      OPC_ASSIGN_OR_RETURN(const std::string hex, outputOfOwnProgram(words));
+      return bytesOf(hex);
+    };
+    writeProofs(invocation.terminal(), registry, ops, std::move(purity), options);
+  }
+
   /// What has written where it must not, or ended its process, is run no more, and what does not run has nothing else
   /// to show.
   static std::vector<const user_op::OpDef *> withoutFaulty(std::vector<const user_op::OpDef *> ops,
@@ -121,7 +124,8 @@ private:
     for (const auto &[given, option] : {std::pair(!parts_.empty(), "--parts"),
                                         {listSound_, "--sound"},
                                         {results_, "--results"},
-                                        {faults_, "--faults"}})
+                                        {faults_, "--faults"},
+                                        {proofs_, "--proofs"}})
       if (given)
         return usageError(std::string(option) + " is for what runs on the cpu, and the device is '" + name + "'",
                           "leave it out, or give --device cpu");
@@ -276,7 +280,7 @@ private:
     return c.verdict == SignatureVerdict::kUnsound ? "REFUTED: " : "";
   }
 
-  bool all_ = false, listSound_ = false, results_ = false, faults_ = false;
+  bool all_ = false, listSound_ = false, results_ = false, faults_ = false, proofs_ = false;
   std::string parts_;
 };
 
