@@ -159,7 +159,8 @@ opc_status opc_session_feed_owned(opc_session *session, const char *input, opc_d
 opc_status opc_session_set_variable(opc_session *session, const char *variable, const opc_dl_tensor *tensor);
 /* All variables that the file has (npz, safetensors, a folder of npy files), by their names. `count` gets how many
  * those are; with a null `count` the file must have every variable that was not set before (else OPC_USAGE, OPC0717). A
- * file that has none of the variables is refused in both cases. Nothing is set unless the names fit. */
+ * file that has none of the variables is refused in both cases. Nothing is set unless names, shapes and element types
+ * fit. */
 opc_status opc_session_load_variables(opc_session *session, const char *path, size_t *count);
 /* Runs `steps` steps. */
 opc_status opc_session_run(opc_session *session, int64_t steps);

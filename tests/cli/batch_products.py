@@ -233,6 +233,20 @@ class BatchProducts(unittest.TestCase):
                 for threads in ("2", "3", "4", "8", "16", "40"):
                     self.assertEqual(rows(512, "-j", threads).tobytes(), whole.tobytes(), (k, n, transposed, threads))
 
+    def test_weights_computed_once(self):
+        """Packed, as they are with fusion, products of them may round otherwise than as they lie (docs/numerics.md)."""
+        draw = np.random.default_rng(8)
+        x, w = draw.standard_normal((64, 512)).astype(np.float32), draw.standard_normal((512, 2048)).astype(np.float32)
+        np.savez(self.path("w.npz"), w=w)
+        np.save(self.path("x.npy"), x)
+        with open(self.path("p.pbtxt"), "w", encoding="utf-8") as f:
+            f.write("\n".join([f'op {{ name: "x" input_conf {{ out: "out" blob_conf {{ {dims(64, 512)} data_type: kFloat }} }} }}',
+                               f'op {{ name: "w" variable_conf {{ out: "out" {dims(512, 2048)} data_type: kFloat initializer {{ constant_conf {{ value: 0 }} }} }} }}',
+                               op("t", "tanh", {"x": "w/out"}), op("p", "matmul", {"a": "x/out", "b": "t/y_0"}), 'op { name: "y" output_conf { in: "p/out_0" } }']))
+        wanted = x.astype(np.float64) @ np.tanh(w.astype(np.float64))
+        for more in ((), ("--no-fuse",)):
+            np.testing.assert_allclose(self.run_graph("p.pbtxt", *more), wanted, rtol=1e-4, atol=1e-3)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -75,10 +75,15 @@ class Files(ScratchTest):
             program.load_weights(self.path("part.npz"))
         self.assertEqual(caught.exception.code, "OPC0717")
         self.assertEqual(program.load_weights(self.path("part.npz"), partial=True), 1)
-        np.savez(self.path("wrong.npz"), b=np.zeros(3, "f"), w=np.zeros((3, 2), "f"))
-        with self.assertRaises(opc.Error) as caught:
-            program.load_weights(self.path("wrong.npz"))
-        self.assertEqual(caught.exception.code, "OPC0704")
+        before = {name: np.array(program.variables[name]) for name in ("b", "w")}
+        for b, w, code in ((np.ones(3, "f"), np.ones((3, 2), "f"), "OPC0704"), (np.ones(2, "f"), np.ones((2, 3), "f"), "OPC0704"),
+                           (np.ones(2, "f"), np.ones((3, 2), "d"), "OPC0703"), (np.ones(2, "d"), np.ones((3, 2), "f"), "OPC0703")):
+            np.savez(self.path("wrong.npz"), b=b, w=w)
+            with self.assertRaises(opc.Error) as caught:
+                program.load_weights(self.path("wrong.npz"))
+            self.assertEqual(caught.exception.code, code)
+            for name, value in before.items():  # whichever comes first: none has changed
+                np.testing.assert_array_equal(program.variables[name], value)
 
     def test_files_that_are_none(self):
         for name, content, code in (("a.pbtxt", b"op { nam", "OPC0101"), ("b.npy", b"\x93NUMPY", "OPC0103")):

@@ -172,13 +172,17 @@ size_t PythonSession::loadVariables(const std::string &path, bool isPart, const 
                         meantKeys(lacking, *archive, interface_.variables)))
               .withHelp(isPart ? "none of the file's keys is a variable of the graph"
                                : concat("give a file that has them, or load a part: ", parameter, "=True")));
-  for (const PortInfo *v : found) {
+  const auto optionsFor = [](const PortInfo &v) {
     TensorReadOptions options;
-    options.voidType = v->desc.data_type();
-    const HostTensor value = valueOf(archive->read(v->name, options));
-    check(checkTensor(value, v->desc, "variable '" + v->name + "' of " + path));
-    check(session_.setVariable(v->name, value));
-  }
+    options.voidType = v.desc.data_type();
+    return options;
+  };
+  // All of them first: a file that does not fit leaves every variable as it was.
+  for (const PortInfo *v : found)
+    check(checkTensor(valueOf(archive->describe(v->name, optionsFor(*v))), v->desc,
+                      "variable '" + v->name + "' of " + path));
+  for (const PortInfo *v : found)
+    check(session_.setVariable(v->name, valueOf(archive->read(v->name, optionsFor(*v)))));
   return found.size();
 }
 
