@@ -277,8 +277,8 @@ Status decode(std::string_view bytes, const std::shared_ptr<ValuePages> &pages, 
   if (length != payload.size())
     return invalid("OPC0803",
                    "the plan is " + std::string(payload.size() < length ? "truncated" : "followed by other bytes") +
-                       ": its header announces " + std::to_string(length) + " bytes, the file has " +
-                       std::to_string(payload.size()),
+                       ": its header announces " + std::to_string(length) + " bytes behind it, the file has " +
+                       std::to_string(payload.size()) + " there",
                    "compile the graph again");
   if (checksumOf(payload, pages.get()) != loadLe<uint64_t>(bytes.data() + 24))
     return invalid("OPC0804", "the plan is damaged: its checksum does not match", "compile the graph again");

@@ -532,6 +532,7 @@ class Options(Checks):
                      ["g.pbtxt", "--report", "sarf=x"], ["g.pbtxt", "--report", "sarif=nowhere/x"], ["g.pbtxt", "--format", "xml"]):
             done = self.check(*args, code=2)
             self.assertRegex(done.stderr, r"error\[OPC0(001|002|706)\]")
+        self.assertIn("say where it goes: --report sarif=FILE", self.check("g.pbtxt", "--report", "sarif", code=2).stderr)
         self.assertIn("did you mean ops?", self.check("g.pbtxt", "--update=opps", code=2).stderr)
         os.mkdir(self.path("empty"))
         self.check("empty", code=2)

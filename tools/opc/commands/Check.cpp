@@ -234,10 +234,11 @@ private:
       const size_t equals = text.find('=');
       const std::string name = text.substr(0, equals);
       const std::vector<std::string> &names = checkFormats();
-      if (std::find(names.begin(), names.end(), name) == names.end() || equals == std::string::npos ||
-          equals + 1 == text.size())
+      const bool isKnown = std::find(names.begin(), names.end(), name) != names.end();
+      if (!isKnown || equals == std::string::npos || equals + 1 == text.size())
         return usageError("--report " + text + " is no FORMAT=FILE",
-                          didYouMean(name, names, "formats: " + joined(names, ", ")));
+                          isKnown ? "say where it goes: --report " + name + "=FILE"
+                                  : didYouMean(name, names, "formats: " + joined(names, ", ")));
       OPC_RETURN_IF_ERROR(checkOutputPath(text.substr(equals + 1), ""));
       files_.push_back({name, text.substr(equals + 1)});
     }
