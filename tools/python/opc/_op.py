@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 
 import numpy as np
 
-from . import _definition, _op_names
+from . import _definition, _grad_results, _op_names
 from . import _manifest as text
 from ._schema import HANDED_OVER, Argument, Attribute, Signature, check_name, signature_of
 
@@ -317,7 +317,7 @@ class Operator:
             made.append(
                 Kernel(
                     self.grad_name(),
-                    _with_rng(g.function),
+                    _with_rng(_grad_results.in_a_row(g.function, self._differentiable())),
                     tuple("d" + y.name for y in self._outputs_with_gradient()),
                     _keywords_of(g.function, list(g.needs) + attrs),
                     none_is_zero=True,

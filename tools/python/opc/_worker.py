@@ -204,21 +204,30 @@ def _named(names: Sequence[str], count: int) -> List[str]:
     return [names[0]] * count if len(names) == 1 else [str(i) for i in range(count)]
 
 
-def _present(kernel: Any, count: int) -> List[str]:
+def _declared(kernel: Any, named: Dict[str, Any]) -> List[str]:
+    """A name for each output that there may be: gradients of an input that is several tensors are as many."""
+    made: List[str] = []
+    for n in kernel.outputs:
+        kind, count = named[n[1:]] if kernel.none_is_zero and isinstance(named.get(n[1:]), tuple) else ("", 1)
+        made += [n] * (count if kind == "many" else 1)
+    return made
+
+
+def _present(kernel: Any, declared: Sequence[str], count: int) -> List[str]:
     """The outputs that are there: all, or without the optional ones."""
-    required = [n for n in kernel.outputs if n not in kernel.optional]
-    return _named(required if len(required) == count else kernel.outputs, count)
+    required = [n for n in declared if n not in kernel.optional]
+    return _named(required if len(required) == count else declared, count)
 
 
-def _of_present(answer: Any, names: Sequence[str], kernel: Any) -> Any:
+def _of_present(answer: Any, names: Sequence[str], declared: Sequence[str], kernel: Any) -> Any:
     """What a gradient rule gives, without results for inputs that are absent."""
-    absent = [n for n in kernel.optional if n not in names]
-    if not absent or not kernel.none_is_zero or len(absent) + len(names) != len(kernel.outputs):
+    absent = [n for n in declared if n in kernel.optional and n not in names]
+    if not absent or not kernel.none_is_zero or len(absent) + len(names) != len(declared):
         return answer  # all are there, or nothing tells which
     if isinstance(answer, dict):
         return {k: v for k, v in answer.items() if k not in absent and "d" + str(k) not in absent}
-    if isinstance(answer, (tuple, list)) and len(answer) == len(kernel.outputs):
-        return [v for n, v in zip(kernel.outputs, answer) if n not in absent]
+    if isinstance(answer, (tuple, list)) and len(answer) == len(declared):
+        return [v for n, v in zip(declared, answer) if n not in absent]
     return answer
 
 
@@ -261,8 +270,9 @@ class _Worker:
         else:
             assert kernel.function
             answer = kernel.function(*args, **kwargs)
-            names = _present(kernel, len(self.outputs))
-            _store(_of_present(answer, names, kernel), self.outputs, names, kernel.none_is_zero)
+            declared = _declared(kernel, self.named)
+            names = _present(kernel, declared, len(self.outputs))
+            _store(_of_present(answer, names, declared, kernel), self.outputs, names, kernel.none_is_zero)
 
     def _references(self) -> List[int]:
         return [sys.getrefcount(view) for view in [*self.inputs, *self.outputs]]
@@ -273,7 +283,7 @@ class _Worker:
         names: List[Tuple[str, str]] = []
         for name, form in [*zip(kernel.positional, self.forms), *self.named.items()]:
             names += [("input", name)] * (1 if form == "array" else form[1] if form[0] == "many" else 0)
-        names += [("output", name) for name in _present(kernel, len(self.outputs))]
+        names += [("output", name) for name in _present(kernel, _declared(kernel, self.named), len(self.outputs))]
         for (what, name), old, now in zip(names, before, self._references()):
             if now > old:
                 raise HostError(

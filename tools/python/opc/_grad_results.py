@@ -1,0 +1,55 @@
+"""What a numeric gradient rule gives for inputs that are several tensors, as kernels give outputs: one after the other."""
+# SPDX-License-Identifier: Apache-2.0
+import functools
+from typing import Any, Callable, Dict, List, Mapping, Sequence
+
+from ._schema import Argument
+
+Function = Callable[..., Any]
+
+
+def in_a_row(rule: Function, inputs: Sequence[Argument]) -> Function:
+    """The rule, whose dicts become lists where an input is several tensors: {"xs": [dx0, dx1], "w": dw} is dx0, dx1, dw.
+    `inputs` are those that have gradients. An array alone under "xs" is the gradient of each of them."""
+    if all(a.minimum is None for a in inputs):
+        return rule
+
+    @functools.wraps(rule)
+    def flat(*args: Any, **kwargs: Any) -> Any:
+        answer = rule(*args, **kwargs)
+        return _values(answer, inputs, kwargs) if isinstance(answer, dict) else answer
+
+    return flat
+
+
+def _values(answer: Mapping[str, Any], inputs: Sequence[Argument], tensors: Mapping[str, Any]) -> List[Any]:
+    """tensors: what the rule was called with, which has the inputs that are several (Operator.grad asks for them)."""
+    keys: Dict[str, str] = {a.name: "d" + a.name if "d" + a.name in answer else a.name for a in inputs}
+    unknown = [k for k in answer if k not in keys.values()]
+    if unknown:
+        raise _wrong(
+            f"the gradient rule has returned a dict with '{unknown[0]}', which is no input that has a gradient",
+            "the names are those of the inputs: " + ", ".join(keys),
+        )
+    made: List[Any] = []
+    for a in inputs:
+        value = answer.get(keys[a.name])
+        if a.minimum is None:
+            made.append(value)
+            continue
+        is_list = isinstance(value, (list, tuple))
+        count = len(tensors[a.name]) if a.name in tensors else len(value) if is_list else 1
+        if is_list and count and len(value) != count:  # what stands for tensors that were left out does not matter
+            found = "1 array" if len(value) == 1 else f"{len(value)} arrays"
+            raise _wrong(
+                f"the gradient of '{a.name}' is {found}, expected {count}: there are so many tensors",
+                "return one for each tensor, in their order; None stands for zeros",
+            )
+        made += list(value)[:count] if is_list else [value] * count
+    return made
+
+
+def _wrong(message: str, help: str) -> Exception:
+    from ._host import HostError
+
+    return HostError("OPC0623", message, help)
