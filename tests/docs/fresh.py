@@ -1,6 +1,7 @@
 """The generated parts of the pages are what the code gives today, and tools/dev/docs.py sees when they are not."""
 # SPDX-License-Identifier: Apache-2.0
 import os
+import re
 import sys
 import unittest
 
@@ -32,6 +33,19 @@ class Fresh(unittest.TestCase):
         rows = docs_parts.option_table([option, stats]).split("\n")
         self.assertEqual(rows[2], "| `-j`, `--threads N` | threads \\| cores; from 1 to 4096 |")
         self.assertEqual(rows[3], "| `--stats[=json]` | time; above 0 |")
+
+    def test_attribute_types(self):
+        """The types that the pages promise are those of the SDK's table: what C++ takes, and the fields of graphs."""
+        rows = re.findall(r"OPC_ATTR_TYPE\(([\w:<>]+), kAt(\w+)\)", docs.read("kernels/sdk/include/opc/Attr.h"))
+        lists = {cpp[len("std::vector<"):-1] for cpp, _ in rows if cpp.startswith("std::vector<")}
+        single = {cpp for cpp, _ in rows if not cpp.startswith("std::vector<")}
+        said = re.search(r"\*\*Attributes\*\* are of types (.*?), and\s+vectors of (.*?)\s+\(of (.*?) there is none\)", docs.read("docs/writing-an-op.md"), re.S)
+        self.assertIsNotNone(said)
+        found = [set(re.findall(r"std::string|\b(?!and\b)\w+", part)) for part in said.groups()]
+        self.assertEqual(found, [single, lists, single - lists])
+        fields = re.search(r"An attribute has one of (.*?)\. One", docs.read("docs/graph-format.md"), re.S).group(1)
+        snake = {"at" + re.sub(r"([A-Z])", lambda c: "_" + c.group(1).lower(), kind) for _, kind in rows}
+        self.assertEqual(set(re.findall(r"`(\w+)`", fields)), snake)
 
     def test_staleness_is_seen(self):
         page = "x\n<!-- generated: exit-codes -->\nold\n<!-- /generated -->\ny\n"
