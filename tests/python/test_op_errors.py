@@ -1,5 +1,6 @@
 """What is wrong in an operator's code is said where the user can find it: file and line, no frames of opc, words."""
 # SPDX-License-Identifier: Apache-2.0
+import re
 import unittest
 
 from style_programs import StyleTest
@@ -20,6 +21,12 @@ def complex_(x):
 @complex_.infer
 def _(x):
     return opc.Spec(x.shape, np.complex64)
+@opc.op("demo::shaped")
+def shaped(x):
+    return x
+@shaped.infer
+def _(x):
+    return ANSWER
 @opc.op("demo::apart", like="x", isolation="process")
 def apart(x):
     return helper(x)
@@ -54,6 +61,23 @@ class Errors(StyleTest):
     def test_a_shape_rule_gives_a_type_that_graphs_do_not_have(self):
         said = self.failing(GRAPH + "ops.complex_(x)")
         self.assertIn("demo::complex: TypeError: complex64 is no element type of graphs: there are float32, float64", said)
+
+    def test_a_shape_rule_gives_no_specs(self):
+        for answer, found in (("x.shape", r"(1,)"), ("[x.shape, x.dtype]", r"[(1,), dtype('float32')]"), ("None", "None"), ("{'y': 1}", "{'y': 1}")):
+            self.write("ops.py", OPS.replace("ANSWER", answer))
+            said = self.failing(GRAPH + "ops.shaped(x)")
+            self.assertIn(f"error[OPC0923]: demo::shaped: the shape rule has returned {found}, expected an opc.Spec for each output: y\n", said)
+            self.assertIn("help: return opc.Spec(shape, dtype)", said)
+
+    def test_an_error_of_a_run_has_the_line_of_the_graph(self):
+        """Which has the line of the program, as it is when the graph was read from a file."""
+        self.program(GRAPH + "g.output('y', ops.apart(x * 2)); g.save('g.pbtxt')")
+        for graph in (GRAPH + "g.output('y', ops.apart(x * 2))", "import ops, numpy as np, opc; g = opc.load('g.pbtxt')"):
+            said = self.failing(graph, "open('text', 'w').write(g.text())", "g.compile().run(x=np.ones(1, 'f'))")
+            line = int(re.search(r"while: running op apart at <g>:(\d+):1\n", said).group(1))
+            with open(self.path("text"), encoding="utf-8") as f:
+                shown = f.read().split("\n")[line - 1 :]
+            self.assertRegex(" ".join(shown[:3]), r'^op \{\s+name: "apart"\s+loc: "program.py:\d+"')
 
     def test_a_kernel_of_another_process_shows_its_own_frames(self):
         said = self.failing(GRAPH + "g.output('y', ops.apart(x)); g.compile().run(x=np.ones(1, 'f'))")

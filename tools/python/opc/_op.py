@@ -8,6 +8,7 @@ import inspect
 import keyword
 import os
 import re
+import reprlib
 import warnings
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -365,10 +366,27 @@ class Operator:
             arguments.append(specs if a.minimum is not None else specs[0] if specs else None)
         chosen = {n: attrs[n] for n in _keywords_of(self._infer, attrs) if n in attrs}
         answer = self._infer(*arguments, **chosen)
-        # A Spec is a tuple, too.
-        answer = [answer] if hasattr(answer, "dtype") else list(answer)
+        answer = self._specs_in(answer)
         self._record(inputs, attrs, answer)
         return answer
+
+    def _specs_in(self, answer: Any) -> List[Any]:
+        """What the rule of shapes answers, as a list."""
+        if hasattr(answer, "dtype"):
+            return [answer]  # a Spec is a tuple, too
+        if answer is None and not self.signature.outputs:
+            return []
+        specs = list(answer) if isinstance(answer, Iterable) else [answer]
+        if all(hasattr(s, "shape") and hasattr(s, "dtype") for s in specs):
+            return specs
+        from ._host import HostError
+
+        wanted = ", ".join(y.name for y in self.signature.outputs) or "none"
+        raise HostError(
+            "OPC0923",
+            f"the shape rule has returned {reprlib.repr(answer)}, expected an opc.Spec for each output: {wanted}",
+            "return opc.Spec(shape, dtype): a shape alone says no element type",
+        )
 
     def _record(self, inputs: Dict[str, Any], attrs: Dict[str, Any], answer: Sequence[Any]) -> None:
         kinds = {a.name: a.type for a in self.signature.attrs}
