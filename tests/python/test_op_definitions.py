@@ -112,6 +112,11 @@ class Definitions(unittest.TestCase):
         del opc._op.operators["defined::right"]
 
 
+@opc.op("defined::configured", like="x")
+def configured(x, *, n: int, rate: float = 0.5):
+    return x
+
+
 class Calls(unittest.TestCase):
     def test_optional_inputs_need_no_default(self):
         g = opc.Graph()
@@ -123,8 +128,19 @@ class Calls(unittest.TestCase):
             np.testing.assert_array_equal(out[name], expected, name)
         with self.assertRaises(TypeError):
             shifted()
-        with self.assertRaisesRegex(TypeError, "missing a required argument: 'b'"):
-            between(x)
+
+    def test_wrong_calls_name_the_operator(self):
+        g = opc.Graph()
+        x = g.input("x", (2, 2))
+        for call, says in (
+            (lambda: between(x), f"{between.name}: missing a required argument: 'b'; it takes (x, b, c)"),
+            (lambda: configured(x), f"{configured.name}: missing a required argument: 'n'; it takes (x, *, n, rate=0.5)"),
+            (lambda: configured(x, x, n=1), f"{configured.name}: too many positional arguments; it takes (x, *, n, rate=0.5)"),
+            (lambda: configured(x, n=1, m=2), f"{configured.name}: got an unexpected keyword argument 'm'; it takes (x, *, n, rate=0.5)"),
+        ):
+            with self.subTest(says=says), self.assertRaises(TypeError) as raised:
+                call()
+            self.assertEqual(str(raised.exception), says)
 
     def test_optional_inputs_of_calls_with_arrays(self):
         np.testing.assert_array_equal(shifted(X), X)

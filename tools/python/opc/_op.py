@@ -255,7 +255,7 @@ class Operator:
             left_out = {n: None for at, n in self._absent if at >= len(args) and n not in kwargs}
             return _with_rng(self.function)(*args, **{**kwargs, **self._narrow(kwargs)}, **left_out)
         name, outputs = kwargs.pop("name", None), kwargs.pop("outputs", None)
-        bound = self._call_signature.bind(*args, **kwargs).arguments
+        bound = self._bound(args, kwargs)
         inputs = {a.name: bound[a.name] for a in self.signature.inputs if bound.get(a.name) is not None}
         attrs = {a.name: bound[a.name] for a in self.signature.attrs if a.name in bound}
         self.register()
@@ -263,6 +263,14 @@ class Operator:
         if self._result and len(made) == len(self.signature.outputs):
             return self._result(*made)
         return made[0] if len(made) == 1 else made
+
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments of a call for a graph, by name."""
+        try:
+            return self._call_signature.bind(*args, **kwargs).arguments
+        except TypeError as error:  # Python's words, which say nothing of the op
+            takes = [p.replace(annotation=p.empty) for p in self._call_signature.parameters.values()]
+            raise TypeError(f"{self.name}: {error}; it takes {inspect.Signature(takes)}") from None
 
     def _narrow(self, given: Mapping[str, Any]) -> Dict[str, Any]:
         """Attributes of f32 as kernels of graphs get them."""
