@@ -12,6 +12,7 @@
 #include "Locations.h"
 #include "NearestNames.h"
 #include "PluginCode.h"
+#include "PluginOpeners.h"
 #include "PluginOverrides.h"
 #include "TextParts.h"
 
@@ -35,6 +36,22 @@ OpConf forwardConf(ir::UserOp op) {
   for (auto &b : conf.outputs)
     for (auto &t : b.tensors) t = ir::tensorName(op.getOuts()[next++]);
   return conf;
+}
+
+/// For an op without a gradient rule.
+std::string howToGiveARule(const OpDef &def) {
+  if (isDefinedInPython(def.origin.library))
+    return "define one with @NAME.grad or @NAME.grad_graph, where NAME is the function that is the op, or say with "
+           "NAME.no_gradient(\"why\") that the gradient is zero";
+  return "register one with REGISTER_USER_OP_GRAD(\"" + def.name +
+         "\"), or declare the op NoGrad() when its gradient is zero; opc ops --missing grad lists such ops";
+}
+
+/// For a gradient rule that leaves an input out.
+std::string howToLeaveOut(const OpDef &def) {
+  return std::string("bind one, or declare the input without gradient: ") +
+         (isDefinedInPython(def.origin.library) ? "no_grad= of opc.op"
+                                                : "SetInputArgModifyFn with set_requires_grad(false)");
 }
 
 constexpr size_t kMostAddends = 8192; // of one add_n: an op has a limit of tensors
@@ -225,8 +242,7 @@ public:
       emitFinding(op_.getLoc(), "OPC0510",
                   rule + " binds no gradient to input '" + arg + "' (index " + llvm::Twine(i) +
                       "); it is taken as zero",
-                  "bind one, or declare the input without gradient: SetInputArgModifyFn with set_requires_grad(false)",
-                  DiagnosticSeverity::Warning);
+                  howToLeaveOut(*op_.def()), DiagnosticSeverity::Warning);
     });
     return success();
   }
@@ -267,12 +283,9 @@ LogicalResult Generator::differentiate(ir::UserOp op) {
     return applyControl(op, kind);
   if (const user_op::GradDef *grad = registry_.findGrad(def->name)) return applyRule(op, *def, *grad);
   if (def->scalar) return applyDerived(op, *def);
-  emitStatus(op,
-             Status(StatusCode::kInvalidGraph, "OPC0501",
-                    "op type '" + def->name + "' has no gradient rule, and the gradient of the loss must pass it")
-                 .withHelp("register one with REGISTER_USER_OP_GRAD(\"" + def->name +
-                           "\"), or declare the op NoGrad() when its gradient is zero; opc ops --missing grad lists "
-                           "such ops"));
+  emitStatus(op, Status(StatusCode::kInvalidGraph, "OPC0501",
+                        "op type '" + def->name + "' has no gradient rule, and the gradient of the loss must pass it")
+                     .withHelp(howToGiveARule(*def)));
   return failure();
 }
 

@@ -41,4 +41,9 @@ std::string libraryName(const std::string &library) {
   return opener && !opener->library.empty() ? opener->library : library.substr(library.rfind('/') + 1);
 }
 
+bool isDefinedInPython(const std::string &library) {
+  const auto opener = pluginOpener(library);
+  return opener && opener->isPython;
+}
+
 } // namespace opc

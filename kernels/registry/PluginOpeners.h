@@ -15,6 +15,7 @@ struct PluginOpener {
   std::function<bool(const std::string &path)> fits;
   std::function<Result<LoadedPlugin>(const std::string &path)> open;
   std::string library = {}; // what libraryName() calls what it opens; empty: as a shared library
+  bool isPython = false;    // the operators that it opens are defined in Python
 };
 
 /// From now on openPlugin() asks `opener` before it takes a path for a shared library.
@@ -23,5 +24,8 @@ void setPluginOpener(PluginOpener opener);
 std::shared_ptr<const PluginOpener> pluginOpener(const std::string &path);
 /// What kernels from `library`, of their Origin, are said to be of where that is kept: a shared library's file name.
 std::string libraryName(const std::string &library);
+/// Whether operators from `library`, of their Origin, are defined in Python, which has other words than C++ for the
+/// same.
+bool isDefinedInPython(const std::string &library);
 
 } // namespace opc

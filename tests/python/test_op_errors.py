@@ -79,6 +79,14 @@ class Errors(StyleTest):
                 shown = f.read().split("\n")[line - 1 :]
             self.assertRegex(" ".join(shown[:3]), r'^op \{\s+name: "apart"\s+loc: "program.py:\d+"')
 
+    def test_the_command_says_how_python_gives_a_gradient_rule(self):
+        self.program(GRAPH + "g.output('y', ops.apart(x)); g.save('g.pbtxt')")
+        done = self.opc("grad", "g.pbtxt", "--loss", "y", "--wrt", "x")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("error[OPC0501]: op type 'demo::apart' has no gradient rule", done.stderr)
+        self.assertIn("help: define one with @NAME.grad", done.stderr)
+        self.assertNotIn("REGISTER_USER_OP_GRAD", done.stderr)
+
     def test_a_kernel_of_another_process_shows_its_own_frames(self):
         said = self.failing(GRAPH + "g.output('y', ops.apart(x)); g.compile().run(x=np.ones(1, 'f'))")
         message = said[said.index("error[OPC0622]"):]

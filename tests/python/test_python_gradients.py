@@ -41,6 +41,11 @@ def _(dy, *, y):
     return dy * y
 
 
+@opc.op("grad::ruleless", like="x")
+def ruleless(x):
+    return x
+
+
 @opc.op("grad::total", variadic={"xs": 2}, like="xs")
 def total(xs):
     return sum(xs[1:], xs[0])
@@ -169,6 +174,16 @@ class Rules(unittest.TestCase):
         made = gradients(lambda x: cube(x), order=2, x=X)
         np.testing.assert_allclose(made["x.grad"], 3 * X * X, rtol=1e-6)
         np.testing.assert_allclose(made["x.grad.grad"], 6 * X, rtol=1e-6)
+
+    def test_without_a_rule_python_is_told_how_to_give_one(self):
+        with self.assertRaises(opc.GraphError) as caught:
+            gradients(lambda x: ruleless(x), x=X)
+        self.assertEqual(caught.exception.code, "OPC0501")
+        said = caught.exception.diagnostics[0]
+        self.assertIn("op type 'grad::ruleless' has no gradient rule", said["message"])
+        self.assertIn("@NAME.grad", said["help"])
+        self.assertIn("NAME.no_gradient(", said["help"])
+        self.assertNotIn("REGISTER_USER_OP_GRAD", said["help"])
 
     def test_wrong_rules_are_refused_when_they_are_given(self):
         for wrong, part in (

@@ -261,10 +261,10 @@ std::string findManifest(const std::string &graph) {
 void openPythonPlugins() {
   // Where a definition was read says nothing of the operator, and moves with the graph.
   const std::string library = "python";
-  setPluginOpener(
-      {"manifest", [](const std::string &path) { return path.ends_with(kManifestEnding); }, openManifest, library});
+  setPluginOpener({"manifest", [](const std::string &path) { return path.ends_with(kManifestEnding); }, openManifest,
+                   library, true});
   setPluginOpener({"python folder", [](const std::string &path) { return path.rfind(pythonFolder(""), 0) == 0; },
-                   openFolder, library});
+                   openFolder, library, true});
 }
 
 } // namespace opc::python

@@ -47,8 +47,8 @@ void startOnce() {
   host = valueOf(startPythonKernels({}));
   setKernelHostOpener([] { return Result<KernelHost *>(host); });
   openPythonPlugins();
-  setPluginOpener(
-      {"op of this process", [](const std::string &p) { return p.rfind(kPrefix, 0) == 0; }, openProcessOp, "python"});
+  setPluginOpener({"op of this process", [](const std::string &p) { return p.rfind(kPrefix, 0) == 0; }, openProcessOp,
+                   "python", true});
 }
 
 /// An op and its gradient, as a manifest. What was known under the name is replaced for graphs made from now on.
