@@ -387,6 +387,32 @@ class Rules(unittest.TestCase):
                     declared(numbers, back)
                 self.assertIn(part, str(raised.exception))
 
+    def test_assign_broadcasts(self):
+        """As numpy.broadcast_to does; "write" and "add" alike."""
+        def assigned(shape, value):
+            @mx.operator.register("assigns")
+            class Assigns(mx.operator.CustomOpProp):
+                def create_operator(self, ctx, in_shapes, in_dtypes):
+                    class Op(mx.operator.CustomOp):
+                        def forward(self, is_train, req, in_data, out_data, aux):
+                            self.assign(out_data[0], req[0], value)
+                            self.assign(out_data[0], "add", value)
+
+                    return Op()
+
+            return mx.nd.Custom(mx.nd.array(np.zeros(shape, "f")), op_type="assigns").asnumpy()
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for shape, value in (((2,), [1]), ((2, 3), [[1, 2, 3]]), ((2, 3), [1, 2, 3]), ((2, 3), [[1], [2]]), ((1, 3), [1, 2, 3]), ((2, 3), 4), ((0, 3), [1, 2, 3])):
+                value = np.array(value, "f")
+                for given in (value, mx.nd.array(value)) if value.ndim else (4,):
+                    np.testing.assert_array_equal(assigned(shape, given), 2 * np.broadcast_to(value, shape))
+            for shape, value in (((2, 3), [[1, 2], [3, 4], [5, 6]]), ((3,), [1, 2]), ((3,), [[1, 2, 3]]), ((1, 3), [[1, 2, 3], [4, 5, 6]])):
+                with self.assertRaises(opc.ExecutionError) as raised:
+                    assigned(shape, mx.nd.array(value))
+                self.assertIn(f"assign: a value of shape {np.shape(value)} does not broadcast to the array's shape {shape}", str(raised.exception))
+
     def test_types_that_numpy_has_not_are_refused_by_name(self):
         for kind in ("bf16", "f8e5m2", "i4"):
             x = opc.Graph().input("x", (3,), kind)

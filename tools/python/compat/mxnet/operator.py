@@ -30,7 +30,8 @@ class CustomOp:
         pass
 
     def assign(self, dst: NDArray, req: str, src: Any) -> None:
-        """Puts `src` into `dst` as `req` says: "null" not at all, "write" and "inplace" over it, "add" onto it."""
+        """Puts `src` into `dst` as `req` says: "null" not at all, "write" and "inplace" over it, "add" onto it. It is
+        broadcast, as MXNet's `dst[:] = src` does it."""
         if req not in ("null", "write", "inplace", "add"):
             raise ValueError(f"assign: req is 'null', 'write', 'inplace' or 'add', not {req!r}")
         if req == "null":
@@ -38,8 +39,9 @@ class CustomOp:
         if src is None:
             raise ValueError("assign: there is no value, None: backward gets None for what declare_backward_dependency does not name")
         shape = tuple(np.shape(src._value if isinstance(src, NDArray) else src))
-        if shape not in ((), (1,), dst.shape):
-            raise ValueError(f"assign: a value of shape {shape} for an array of shape {dst.shape}")
+        # numpy would drop leading ones that are too many, which MXNet does not; a number in a list is a number.
+        if shape != (1,) and (len(shape) > len(dst.shape) or any(s not in (1, d) for s, d in zip(shape[::-1], dst.shape[::-1]))):
+            raise ValueError(f"assign: a value of shape {shape} does not broadcast to the array's shape {dst.shape}")
         if req == "add":
             dst[:] += src
         else:
