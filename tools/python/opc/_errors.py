@@ -47,6 +47,14 @@ class InternalError(Error):
     """A bug of opc (exit code 70)."""
 
 
+class HostError(Exception):
+    """What code that C++ has called (a kernel, a shape rule) finds wrong: an error with an id and a way out."""
+
+    def __init__(self, code: str, message: str, help: str = "") -> None:
+        super().__init__(message)
+        self.code, self.message, self.help = code, message, help
+
+
 class OpcWarning(UserWarning):
     """A warning of the compiler."""
 

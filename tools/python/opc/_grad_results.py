@@ -3,6 +3,7 @@
 import functools
 from typing import Any, Callable, Dict, List, Mapping, Sequence
 
+from ._errors import HostError
 from ._schema import Argument
 
 Function = Callable[..., Any]
@@ -27,13 +28,14 @@ def _values(answer: Mapping[str, Any], inputs: Sequence[Argument], tensors: Mapp
     keys: Dict[str, str] = {a.name: "d" + a.name if "d" + a.name in answer else a.name for a in inputs}
     unknown = [k for k in answer if k not in keys.values()]
     if unknown:
-        raise _wrong(
+        raise HostError(
+            "OPC0623",
             f"the gradient rule has returned a dict with '{unknown[0]}', which is no input that has a gradient",
             "the names are those of the inputs: " + ", ".join(keys),
         )
     made: List[Any] = []
     for a in inputs:
-        value = answer.get(keys[a.name])
+        value: Any = answer.get(keys[a.name])
         if a.minimum is None:
             made.append(value)
             continue
@@ -41,15 +43,10 @@ def _values(answer: Mapping[str, Any], inputs: Sequence[Argument], tensors: Mapp
         count = len(tensors[a.name]) if a.name in tensors else len(value) if is_list else 1
         if is_list and count and len(value) != count:  # what stands for tensors that were left out does not matter
             found = "1 array" if len(value) == 1 else f"{len(value)} arrays"
-            raise _wrong(
+            raise HostError(
+                "OPC0623",
                 f"the gradient of '{a.name}' is {found}, expected {count}: there are so many tensors",
                 "return one for each tensor, in their order; None stands for zeros",
             )
         made += list(value)[:count] if is_list else [value] * count
     return made
-
-
-def _wrong(message: str, help: str) -> Exception:
-    from ._host import HostError
-
-    return HostError("OPC0623", message, help)

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from . import _op, _op_names, _sources, _threads
-from ._errors import Error
+from ._errors import Error, HostError
 from ._graph import Spec as Spec  # asked for by name
 
 _folders: List[str] = []
@@ -28,14 +28,6 @@ class Place(NamedTuple):
     line: int
     isolated: bool
     timeout_s: float
-
-
-class HostError(Exception):
-    """An error with an id and a way out."""
-
-    def __init__(self, code: str, message: str, help: str = "") -> None:
-        super().__init__(message)
-        self.code, self.message, self.help = code, message, help
 
 
 def start(folders: Sequence[str], hooks: Dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from . import _definition, _grad_results, _op_names
 from . import _manifest as text
+from ._errors import HostError
 from ._schema import HANDED_OVER, Argument, Attribute, Signature, check_name, signature_of
 
 Function = Callable[..., Any]
@@ -387,8 +388,6 @@ class Operator:
         specs = list(answer) if isinstance(answer, Iterable) else [answer]
         if all(hasattr(s, "shape") and hasattr(s, "dtype") for s in specs):
             return specs
-        from ._host import HostError
-
         wanted = ", ".join(y.name for y in self.signature.outputs) or "none"
         raise HostError(
             "OPC0923",
