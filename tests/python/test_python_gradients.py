@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import warnings
 
 import numpy as np
 
@@ -184,6 +185,22 @@ class Rules(unittest.TestCase):
         self.assertIn("@NAME.grad", said["help"])
         self.assertIn("NAME.no_gradient(", said["help"])
         self.assertNotIn("REGISTER_USER_OP_GRAD", said["help"])
+
+    def test_a_rule_that_leaves_an_input_out(self):
+        @opc.op("grad::half", like="a")
+        def half(a, b):
+            return a * b
+
+        half.grad_graph(lambda g, fw, dy: {"a": g.op("multiply", x=fw.input("b"), y=dy)})
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            made = gradients(lambda a, b: half(a, b), a=X, b=X + 1)
+        np.testing.assert_array_equal(made["a.grad"], X + 1)
+        np.testing.assert_array_equal(made["b.grad"], np.zeros_like(X))
+        said = [str(w.message) for w in seen if "OPC0510" in str(w.message)]
+        self.assertEqual(len(said), 1)
+        self.assertIn("binds no gradient to input 'b'", said[0])
+        self.assertIn("no_grad= of opc.op", said[0])
 
     def test_wrong_rules_are_refused_when_they_are_given(self):
         for wrong, part in (
