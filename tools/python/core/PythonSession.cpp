@@ -181,8 +181,7 @@ size_t PythonSession::loadVariables(const std::string &path, bool isPart, const 
   for (const PortInfo *v : found)
     check(checkTensor(valueOf(archive->describe(v->name, optionsFor(*v))), v->desc,
                       "variable '" + v->name + "' of " + path));
-  for (const PortInfo *v : found)
-    check(session_.setVariable(v->name, valueOf(archive->read(v->name, optionsFor(*v)))));
+  for (const PortInfo *v : found) check(session_.setVariable(v->name, valueOf(archive->read(v->name, optionsFor(*v)))));
   return found.size();
 }
 
