@@ -498,11 +498,11 @@ class RowRegions(RowCase):
         g = RowGraph()
         g.output("y", g.unary("exp", g.input((4,), "f32")))
         self.write(g, np.random.default_rng(0))
-        self.assertEqual(self.fusion(), {"regions": [], "parts": [], "alone": [{"op": "op1", "type": "exp", "reasons": ["no_neighbour"]}], "boundaries": []})
+        self.assertEqual(self.fusion(), {"regions": [], "parts": [], "alone": [{"op": "op1", "type": "exp", "reasons": ["no_neighbour"]}], "boundaries": [], "graphs": []})
         g = RowGraph()
         g.output("y", g.input((4,), "f32"))
         self.write(g, np.random.default_rng(0))
-        self.assertEqual(self.fusion(), {"regions": [], "parts": [], "alone": [], "boundaries": []})
+        self.assertEqual(self.fusion(), {"regions": [], "parts": [], "alone": [], "boundaries": [], "graphs": []})
 
 
 if __name__ == "__main__":
