@@ -3,6 +3,7 @@
 #include "PlanGraphs.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 namespace opc {
@@ -77,10 +78,11 @@ static uint64_t graphBytes(const plan::Task &task, const plan::Plan &graph) {
   for (const plan::Arena &arena : graph.arena())
     if (__builtin_add_overflow(bytes, arena.bytes(), &bytes)) return UINT64_MAX;
   const plan::Interface &interface = graph.interface();
+  std::set<uint32_t> lent; // a damaged plan may name one twice
   for (int k = 0; k < interface.input_size(); ++k) {
     if (isOwnInput(task, k) || interface.input(k).tensor() >= static_cast<uint32_t>(graph.tensor_size())) continue;
     const uint32_t place = graph.tensor(static_cast<int>(interface.input(k).tensor())).register_();
-    if (place < static_cast<uint32_t>(graph.register__size()))
+    if (place < static_cast<uint32_t>(graph.register__size()) && lent.insert(place).second)
       bytes -= std::min<uint64_t>(bytes, graph.register_(static_cast<int>(place)).bytes());
   }
   for (const plan::Task &inner : graph.task())

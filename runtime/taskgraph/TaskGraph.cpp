@@ -412,8 +412,7 @@ std::vector<uint32_t> TaskGraph::bindingOrder(const std::vector<uint32_t> &tasks
   return order;
 }
 
-/// What a task reads, while its kernel is made. What has been written can be written again: of a kernel that could not
-/// be made nothing is kept.
+/// What a task reads, while its kernel is made. If it cannot be made, what was filled is filled again for the next try.
 class TaskGraph::TaskInputs final : public LateInputs {
 public:
   TaskInputs(TaskGraph &graph, const ModelTask &task) : graph_(graph), inputs_(task.inputs), filled_(inputs_.size()) {}
@@ -427,9 +426,12 @@ public:
   void packed(size_t input) override {
     const uint32_t reg = registerOf(input);
     const ModelRegister &r = graph_.model_.registers[reg];
-    if (graph_.releasesPacked_ && graph_.isConstant(inputs_[input]) && graph_.unpackedReads_[reg] == 1)
-      graph_.arenas().device(r.arena).discard(graph_.arenas().at(r.arena, r.offset), r.bytes);
+    if (!graph_.releasesPacked_ || !graph_.isConstant(inputs_[input]) || graph_.unpackedReads_[reg] != 1) return;
+    isLost_ |= graph_.fills_.count(reg) == 0;
+    graph_.arenas().device(r.arena).discard(graph_.arenas().at(r.arena, r.offset), r.bytes);
   }
+  /// Something is given back that could not be written again for another kernel.
+  bool isLost() const { return isLost_; }
   /// The kernel has been made.
   Status finish() {
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -444,12 +446,16 @@ private:
   TaskGraph &graph_;
   const std::vector<uint32_t> inputs_; // tensors
   std::vector<bool> filled_;
+  bool isLost_ = false;
 };
 
 Status TaskGraph::bindLate(uint32_t index, Stream &stream) {
   TaskInputs inputs(*this, model_.tasks[index]);
   const LateInputs::Scope scope(&inputs);
-  OPC_RETURN_IF_ERROR(bindTask(index, stream));
+  if (Status status = bindTask(index, stream); !status.isOk()) {
+    hasLost_ |= inputs.isLost();
+    return status;
+  }
   return inputs.finish();
 }
 
@@ -492,6 +498,11 @@ Status TaskGraph::runOnce(uint32_t index, Stream &stream) {
 }
 
 Status TaskGraph::bind() {
+  if (hasLost_)
+    return Status(StatusCode::kUsage, "OPC0617",
+                  "kernels could not be made after some of them had packed the weights, and the session does not keep "
+                  "the originals")
+        .withHelp("load the plan again");
   if (releasesPacked_ && unpackedReads_.empty()) countReads();
   kernels_.resize(model_.tasks.size());
   variants_.resize(model_.tasks.size());

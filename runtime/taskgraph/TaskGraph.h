@@ -263,6 +263,7 @@ private:
   bool anyChanged_ = false, bound_ = false;
   std::function<void(uint32_t)> hearPacked_; // may be empty
   bool releasesPacked_ = false, anyReleased_ = false;
+  bool hasLost_ = false;                // weights, with a kernel that could not be made
   bool losesNan_ = false;               // a kernel is fast because it loses NaN (opc/NanKeeping.h)
   bool hasNan_ = false;                 // the last run may have had one
   int64_t carefulRuns_ = 0;             // that are to come, and keep NaN from the beginning

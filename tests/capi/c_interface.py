@@ -528,6 +528,15 @@ class Digits(unittest.TestCase):
         # What was set before is not missing.
         lib.session_set_variable(session, b"fc1_w", dlpack(full["fc1_w"]))
         lib.session_load_variables(session, part.encode(), None)
+        # A variable of another shape or type, whichever it is in the file's order: none of the others has changed.
+        for name in full:
+            for wrong, code in ((np.zeros(tuple(n + 1 for n in full[name].shape), "f"), "OPC0704"), (full[name].astype("d"), "OPC0703")):
+                np.savez(part, **{k: (wrong if k == name else v + 1) for k, v in full.items()})
+                with self.assertRaises(Failure) as e:
+                    lib.session_load_variables(session, part.encode(), None)
+                self.assertEqual(e.exception.code, code)
+                for k, v in full.items():
+                    np.testing.assert_array_equal(lib.fetch(session, k, "session_variable"), v)
         # Also where all were set, a file with none of them is another one.
         refused(none, None, "none of the 1 tensor of", "the file has other")
         refused(none, c.byref(count), "none of the 1 tensor of", "the file has other")

@@ -200,6 +200,8 @@ class BatchProducts(unittest.TestCase):
         self.opc("compile", "g.pbtxt", "-o", "g.plan")
         memory = json.loads(self.opc("show", "g.plan", "--what", "memory", "--json").stdout)["memory"]
         graph, = (s["bytes"] for s in memory["slots"] if s["kind"] == "graph")
+        self.assertLess(graph, weights / 2, "what the part reads where the task has it is not the part's memory")
+        self.assertLess(memory["arena_bytes"], weights + (16 << 20), "weights count once")
         largest = max(w.nbytes for w in model.weights.values())
         for threads in (1, 2):
             # The arena has room for the weights; what is packed lies beside it.

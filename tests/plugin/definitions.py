@@ -88,6 +88,10 @@ template <int from, int to, bool extreme> class Reads final : public OpKernel {
   }
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
 };
+class Exits final : public OpKernel {
+  void Compute(KernelComputeContext *) const override { std::exit(0); }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
 /// How many are not zero, one too many.
 class Counts final : public OpKernel {
   void Compute(KernelComputeContext *ctx) const override {
@@ -147,6 +151,7 @@ KERNEL("v_behind", Beside<0, 2>>());
 KERNEL("e_signal", Ends<-1>>());
 KERNEL("e_exit", Ends<0>>());
 KERNEL("e_error", Ends<3>>());
+KERNEL("e_exits", Exits>());
 KERNEL("e_right", Beside<0, 0>>());
 KERNEL("v_far_behind", Beside<0, 3000>>());
 KERNEL("v_before", Beside<-1, 1>>());
@@ -339,7 +344,7 @@ class Definitions(unittest.TestCase):
         found = {f["op"]: (f["fault"], f["case"], f["type"], f["detail"]) for f in document["kernel_faults"]}
         self.assertEqual(found.pop("v_in_place")[0], "NOT_IN_PLACE")
         for op, detail in (("e_signal", "it ends the process: Segmentation fault"), ("e_exit", "it ends the process with exit code 0"),
-                           ("e_error", "it ends the process with exit code 3")):
+                           ("e_error", "it ends the process with exit code 3"), ("e_exits", "it ends the process, by exit()")):
             self.assertEqual(found.pop(op), ("CRASHES", "case rows", "f32", detail))
         self.assertEqual((found, document["kernel_samples"]), ({}, 3))
         self.assertIn("e_signal", done.stderr) # whose kernel it was

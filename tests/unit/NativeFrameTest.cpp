@@ -76,6 +76,8 @@ TEST_CASE("machine code in plans is counted, in order and of the whole plan", "[
           p.mutable_task(0)->add_native(1);
           p.mutable_task(0)->add_native(1);
         }) == "invalid plan: task first has more loops with machine code than ops");
+  CHECK(refused([](plan::Plan &p) { p.mutable_task(0)->add_graph()->add_task()->add_native(2); }).find("is 2 of 1") !=
+        std::string::npos);
   CHECK(refused([](plan::Plan &p) { *p.add_part()->add_native() = plan::NativeCode(p.native(0)); }) ==
         "invalid plan: a part has machine code of its own");
 }

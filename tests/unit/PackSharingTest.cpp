@@ -32,6 +32,8 @@ TEST_CASE("packs are shared while a sharing lives, by their keys", "[packing]") 
     }
     CHECK(pack("w", &made) == kept);
     CHECK(made == 5);
+    CHECK(pack("", &made) != pack("", &made)); // what has no key is nobody else's
+    CHECK(made == 7);
   }
   CHECK(pack("w", &made) != kept);
   CHECK(kept.use_count() == 1); // who binds owns it
