@@ -488,7 +488,8 @@ void add(OpDef &def, Spec spec) {
 
   for (const RowKernel &row : chosenRows(spec.kernels)) {
     OpKernelRegistry builder(def.name, def.origin.file.c_str(), def.origin.line);
-    builder.SetIsMatchedHob((HobDeviceType() == DeviceType::kCPU) & (HobDataType(op->inputs[0], 0) == row.type));
+    builder.SetIsMatchedHob(
+        detail::isBoth(HobDeviceType() == DeviceType::kCPU, HobDataType(op->inputs[0], 0) == row.type));
     if (!spec.boolOutput || row.type == kBool)
       builder.SetInplaceProposalFn([op](const InferContext &ctx, AddInplaceArgPair propose) -> Maybe<void> {
         const TensorDesc &out = ctx.OutputTensorDesc(op->output, 0);

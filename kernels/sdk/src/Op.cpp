@@ -3,6 +3,7 @@
 #include "opc/Op.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace opc {
 
@@ -120,7 +121,7 @@ OpRegistry &OpRegistry::ArgAlias(const std::string &alias, const std::string &na
 }
 
 OpRegistry &OpRegistry::Cases(std::vector<Case> cases) {
-  for (Case &c : cases) def_.cases.push_back(std::move(c));
+  def_.cases.insert(def_.cases.end(), std::make_move_iterator(cases.begin()), std::make_move_iterator(cases.end()));
   return *this;
 }
 

@@ -154,10 +154,14 @@ private:
 inline MatchCondition equals(std::string subject, hob::Equals<KernelRegContext>::Get get, std::string value) {
   return std::make_shared<hob::Equals<KernelRegContext>>(std::move(subject), std::move(get), std::move(value));
 }
+// Thousands of kernels have one of these conditions, so that each is made once.
+MatchCondition isDevice(const std::string &tag);
+MatchCondition isType(const std::string &arg, int32_t index, DataType type);
+/// a & b of two of them.
+MatchCondition isBoth(const MatchCondition &a, const MatchCondition &b);
+
 struct HobDevice {
-  static MatchCondition is(const std::string &tag) {
-    return equals("device", [](const KernelRegContext &c) { return c.device_tag(); }, tag == "cuda" ? "gpu" : tag);
-  }
+  static MatchCondition is(const std::string &tag) { return isDevice(tag); }
   friend MatchCondition operator==(const HobDevice &, DeviceType d) { return is(DeviceTag(d)); }
   friend MatchCondition operator==(const HobDevice &, const char *tag) { return is(tag); }
   friend MatchCondition operator==(const HobDevice &, const std::string &tag) { return is(tag); }
@@ -166,15 +170,7 @@ struct HobDevice {
 struct HobType {
   std::string arg;
   int32_t index;
-  friend MatchCondition operator==(const HobType &h, DataType t) {
-    return equals(
-        "dtype of " + h.arg + "_" + std::to_string(h.index),
-        [h](const KernelRegContext &c) -> std::string {
-          const TensorDesc *d = c.TensorDesc4ArgNameAndIndex(h.arg, h.index);
-          return d ? dataTypeName(d->data_type()) : "absent";
-        },
-        dataTypeName(t));
-  }
+  friend MatchCondition operator==(const HobType &h, DataType t) { return isType(h.arg, h.index, t); }
   friend MatchCondition operator!=(const HobType &h, DataType t) { return ~(h == t); }
 };
 struct HobSubTag {

@@ -340,7 +340,7 @@ public:
     else
       r.SetCreateWithCtxFn<K>();
     MatchCondition condition = HobDeviceType() == device_;
-    if (type) condition = condition & type;
+    if (type) condition = detail::isBoth(condition, type);
     if (when_) condition = condition & when_;
     r.SetIsMatchedHob(std::move(condition)).SetPriority(priority_);
     if (tmpSize_) r.SetInferTmpSizeFn(tmpSize_);
@@ -578,6 +578,8 @@ PendingRegistrations &pendingRegistrations();
 class UserOpRegisterTrigger {
 public:
   UserOpRegisterTrigger(const OpRegistry &r) { pendingRegistrations().ops.push_back(r.GetResult()); }
+  /// Of a builder that ends with the registration; a definition is large.
+  UserOpRegisterTrigger(OpRegistry &r) { pendingRegistrations().ops.push_back(std::move(r.def())); }
   UserOpRegisterTrigger(const OpKernelRegistry &r) { pendingRegistrations().kernels.push_back(r.GetResult()); }
   UserOpRegisterTrigger(const OpKernels &r) {
     auto &kernels = pendingRegistrations().kernels;
