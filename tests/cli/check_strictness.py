@@ -57,6 +57,19 @@ class Settings(Checks):
         self.assertEqual(self.rules("g.pbtxt", "--ignore", "g*:OP_RENAMED"), self.everything - {"OP_RENAMED"})
         self.assertEqual(self.rules("g.pbtxt", "--ignore", "none"), self.everything)
 
+    def test_settings_that_fit_nothing(self):
+        """A misspelt name is noted where the settings say what is checked; where one graph is named, they may be meant for others."""
+        self.settings('[check]\npaths = ["*.pbtxt"]\nexcept = ["OP_RENAMED", "OP_ATTR_CHANGED", "NUMERIC_MISMATCH"]\n'
+                      '[check.ignore]\n"g.*" = ["COST"]\n'.replace("COST", "FLOPS_GREW") + '"h.*" = ["FLOPS_GREW", "*"]\n'
+                      '[tolerance]\nf64 = { rtol = 1 }\n"y" = { rtol = 1e-3 }\n"z?" = { rtol = 1e-3 }\n')
+        notes = [line for line in self.check().stderr.splitlines() if line.startswith("note: ")]
+        self.assertEqual(notes, ["note: the tolerance of 'z?' (opc.toml:10) fits no output and no tensor that a lock has",
+                                 "note: no graph that is checked fits 'h.*', for which FLOPS_GREW is left out (opc.toml:6)",
+                                 "note: no graph that is checked fits 'h.*', for which all rules are left out (opc.toml:6)"])
+        self.assertNotIn("note: ", self.check("g.pbtxt").stderr)
+        self.assertIn("note: no graph that is checked fits 'k*', for which all rules are left out\n", self.check("g.pbtxt", "--ignore", "k*:*").stderr)
+        self.assertNotIn("note: the tolerance", self.check("--no-run").stderr)
+
     def test_graphs_are_named_from_the_folder_of_the_settings(self):
         self.settings('[check.ignore]\n"graphs/trial/*" = ["*"]\n')
         for name in ("g.pbtxt", "g.opc.lock"):

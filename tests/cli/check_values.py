@@ -52,6 +52,15 @@ class Values(Checks):
         self.assertEqual(self.rules("g.pbtxt", code=5), {"RUN_FAILED"})
         self.check("g.pbtxt", "--no-run")
 
+    def test_values_that_were_zero(self):
+        """From 0 to anything is no relative difference of 0, and zeros have no angle."""
+        self.write("old.pbtxt", GRAPH.replace("value: 0.5", "value: 0"))
+        self.write("g.pbtxt", GRAPH)
+        np.savez(self.path("g.opc.inputs.npz"), x=np.ones((4, 3), np.float32))
+        message = [f["message"] for f in self.findings("g.pbtxt", "--against", "old.pbtxt") if f["rule"] == "NUMERIC_MISMATCH"][0]
+        self.assertIn("largest differences 1.5 absolute, inf relative; 99th percentile 1.5", message)
+        self.assertNotIn("cosine", message)
+
     def test_tensors_inside(self):
         self.write("g.pbtxt", GRAPH)
         self.check("g.pbtxt", "--update", "--tensors", "fc*")

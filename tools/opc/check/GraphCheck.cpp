@@ -417,6 +417,8 @@ std::string pathBelow(const std::string &folder, const std::string &path) {
   return place.lexically_relative(fs::weakly_canonical(folder.empty() ? "." : folder, error)).string();
 }
 
+} // namespace
+
 bool isIgnored(const CheckSettings &settings, const std::string &glob, const std::string &graph) {
   std::string plain = glob;
   while (plain.rfind("./", 0) == 0) plain.erase(0, 2);
@@ -425,13 +427,12 @@ bool isIgnored(const CheckSettings &settings, const std::string &glob, const std
   return matchesGlob(plain, pathBelow(settings.ignoreFolder, graph));
 }
 
-} // namespace
-
 bool isWanted(const CheckSettings &settings, const GraphFinding &finding) {
   const Rule *rule = findRule(finding.rule);
   if (!rule || settings.except.count(finding.rule)) return !rule;
-  for (const auto &[glob, name] : settings.ignored)
-    if ((name == "*" || name == finding.rule) && isIgnored(settings, glob, finding.graph)) return false;
+  for (const IgnoredRule &ignored : settings.ignored)
+    if ((ignored.rule == "*" || ignored.rule == finding.rule) && isIgnored(settings, ignored.glob, finding.graph))
+      return false;
   return rule->category <= settings.use || rule->category == RuleCategory::kAlways;
 }
 

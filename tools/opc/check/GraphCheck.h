@@ -17,10 +17,16 @@
 
 namespace opc::cli {
 
+/// A rule, or *, that is left out for the graphs that a glob fits.
+struct IgnoredRule {
+  std::string glob, rule;
+  std::string place; // " (opc.toml:4)"; empty for the command line's
+};
+
 struct CheckSettings {
   RuleCategory use = RuleCategory::kCost;
   std::set<std::string> except;                             // rules
-  std::vector<std::pair<std::string, std::string>> ignored; // glob of graphs, rule or *
+  std::vector<IgnoredRule> ignored;
   std::string ignoreFolder;             // that the globs are relative to: of the opc.toml; empty: the working directory
   std::map<std::string, double> growth; // what a cost of costNames() may grow by, as a part of what it was
   bool runs = true;
@@ -57,6 +63,9 @@ struct CheckedGraph {
 
 /// Compiles and runs the graph, reads its lock and compares. Findings are filtered by the settings.
 CheckedGraph checkGraph(const Registry &registry, const CheckSettings &settings, const std::string &path);
+
+/// Whether a glob of `ignored` means this graph.
+bool isIgnored(const CheckSettings &settings, const std::string &glob, const std::string &graph);
 
 /// Rules that the settings leave: by category, `except` and `ignored`.
 bool isWanted(const CheckSettings &settings, const GraphFinding &finding);

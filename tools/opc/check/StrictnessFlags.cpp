@@ -72,8 +72,9 @@ Status StrictnessFlags::apply(const Config &config, CheckSettings *settings) con
     if (colon == std::string::npos || !colon)
       return usageError("--ignore " + text + " has no rule", "--ignore 'experimental/*:OP_ADDED', or :* for all rules");
     const std::string rule = text.substr(colon + 1);
-    if (rule != "*") OPC_RETURN_IF_ERROR(checkRule(rule, placeOf(config, "check.ignore", ignore_, i)));
-    settings->ignored.push_back({text.substr(0, colon), rule});
+    const std::string place = placeOf(config, "check.ignore", ignore_, i);
+    if (rule != "*") OPC_RETURN_IF_ERROR(checkRule(rule, place));
+    settings->ignored.push_back({text.substr(0, colon), rule, place});
   }
   return applyGrowth(config, settings);
 }

@@ -24,6 +24,7 @@
 #include "TextParts.h"
 #include "TextTable.h"
 #include "TwiceCheck.h"
+#include "UnusedSettings.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -195,6 +196,11 @@ public:
     invocation.watch().lap("check");
     OPC_RETURN_IF_ERROR(checkShapes(checked));
     noteTensors(invocation, checked);
+    std::vector<std::string> gone;
+    for (const GraphReport &removed : report.graphs) gone.push_back(removed.graph);
+    for (const std::string &note :
+         unusedSettings(invocation.config(), settings_, checked, gone, positional.empty()))
+      invocation.note(note);
     if (updateFlags_.wanted) OPC_RETURN_IF_ERROR(updateLocks(updateFlags_, &checked));
     for (CheckedGraph &c : checked) report.graphs.push_back(std::move(c.report));
     if (!settings_.isAgainst) OPC_RETURN_IF_ERROR(addOrphans(files.orphans, &report));

@@ -77,7 +77,10 @@ Comparison compareTensors(const HostTensor &actual, const HostTensor &expected, 
       const double difference = distance(actual, expected, i, a, e);
       const double size = std::abs(e);
       c.maxAbs = std::max(c.maxAbs, difference);
-      if (size > 0) c.maxRel = std::max(c.maxRel, difference / size);
+      if (size > 0)
+        c.maxRel = std::max(c.maxRel, difference / size);
+      else if (difference > tolerance.atol)
+        c.maxRel = std::numeric_limits<double>::infinity();
       excess = difference - (tolerance.atol + tolerance.rtol * size);
       if (difference > tolerance.atol) {
         if (size > 0)
@@ -106,6 +109,11 @@ std::string indexText(const Shape &shape, int64_t flat) {
   return "[" + text + "]";
 }
 
+std::string cosineText(const HostTensor &actual, const HostTensor &expected, bool nanEqual, int digits) {
+  const double cosine = metricValue(Metric::Kind::kCosine, actual, expected, nanEqual);
+  return std::isnan(cosine) ? "" : ", cosine " + roundedText(cosine, digits);
+}
+
 std::string mismatchText(const std::string &name, const HostTensor &actual, const HostTensor &expected,
                          const Comparison &c, Tolerance tolerance, bool nanEqual) {
   const double share = 100.0 * static_cast<double>(c.mismatches) / static_cast<double>(std::max<int64_t>(c.count, 1));
@@ -121,7 +129,7 @@ std::string mismatchText(const std::string &name, const HostTensor &actual, cons
     return roundedText(metricValue(kind, actual, expected, nanEqual), digits);
   };
   text += "  99th percentile " + metric(Metric::Kind::kP99, 4) + ", mean " + metric(Metric::Kind::kMean, 4) +
-          ", cosine " + metric(Metric::Kind::kCosine, 8) + "\n";
+          cosineText(actual, expected, nanEqual, 8) + "\n";
   if (c.passingRtol || c.passingAtol) {
     text += "  would pass with";
     if (c.passingRtol) text += " --rtol " + name + ":" + roundedUp(*c.passingRtol);

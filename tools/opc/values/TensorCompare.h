@@ -26,7 +26,7 @@ struct Comparison {
   int64_t count = 0, mismatches = 0;
   /// The element that exceeds its tolerance most; -1 when none does.
   int64_t worst = -1;
-  double maxAbs = 0, maxRel = 0; // over all finite elements; maxRel where the expected value is not 0
+  double maxAbs = 0, maxRel = 0; // over all finite elements; infinite where 0 was expected and what came is over atol
   /// The smallest rtol that would pass with the given atol, and the other way round; nothing when none would.
   std::optional<double> passingRtol, passingAtol;
   bool passed() const { return mismatches == 0; }
@@ -38,9 +38,11 @@ Comparison compareTensors(const HostTensor &actual, const HostTensor &expected, 
 /// "[2, 0, 7]": the position of a flat index.
 std::string indexText(const Shape &shape, int64_t flat);
 
+/// ", cosine 0.998"; empty where there is none: of NaN, and of zeros beside other values.
+std::string cosineText(const HostTensor &actual, const HostTensor &expected, bool nanEqual, int digits);
+
 /// What a mismatch prints: count and share, the worst element with both values, the largest differences, the 99th
-/// percentile, the mean and the cosine, and what
-/// tolerance would pass.
+/// percentile, the mean and the cosine, and what tolerance would pass.
 std::string mismatchText(const std::string &name, const HostTensor &actual, const HostTensor &expected,
                          const Comparison &comparison, Tolerance tolerance, bool nanEqual = false);
 
