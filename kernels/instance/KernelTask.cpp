@@ -7,6 +7,7 @@
 #include "MutableInputs.h"
 #include "OpeningPlugin.h"
 #include "PluginCode.h"
+#include "opc/UnalignedInputs.h"
 
 #include <atomic>
 #include <dlfcn.h>
@@ -122,6 +123,14 @@ std::pair<const char *, const char *> KernelTask::runningOp() noexcept {
 
 const OpInstance &KernelTask::op() const { return impl_->op; }
 const OpKernel *KernelTask::kernel() const { return impl_->kernel.get(); }
+
+bool KernelTask::mayBeUnaligned(const OpInstance &op, const KernelDef &kernel, size_t input) {
+  HostCreateContext context(op, DeviceType::kCPU);
+  std::unique_ptr<user_op::OpKernel> made;
+  if (!kernel.create || kernel.hasState || !kernel.create(&context, &made).isOk()) return false;
+  const auto *reader = dynamic_cast<const user_op::UnalignedInputs *>(made.get());
+  return reader && reader->MayBeUnaligned(context, op.inputArgs()[input].first);
+}
 
 Result<std::unique_ptr<KernelTask>> KernelTask::create(OpInstance op, const KernelDef &kernel, DeviceCtx *ctx,
                                                        const std::vector<void *> &data,

@@ -18,6 +18,8 @@ public:
                                                     const std::vector<void *> &data, const std::vector<bool> &constant,
                                                     void *workspace, uint64_t workspaceBytes);
   ~KernelTask();
+  /// Whether a kernel for `op` reads its input (counted flat) wherever it begins (opc/UnalignedInputs.h).
+  static bool mayBeUnaligned(const OpInstance &op, const user_op::KernelDef &kernel, size_t input);
   /// Does the work. The hot path: no allocation, no look-up when the kernel is bound.
   Status run(DeviceCtx *ctx) {
     running_ = this;

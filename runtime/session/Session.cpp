@@ -607,7 +607,8 @@ void *Session::variableData(const std::string &name) {
   return *data;
 }
 
-Status Session::setVariableLater(const std::string &name, std::function<Status(void *to)> fill) {
+Status Session::setVariableLater(const std::string &name, std::function<Status(void *to)> fill,
+                                 std::shared_ptr<const void> lies) {
   auto it = impl_->variableIndex.find(name);
   if (it == impl_->variableIndex.end()) return Impl::unknown("variable", name, impl_->interface.variables);
   const size_t index = it->second;
@@ -618,7 +619,7 @@ Status Session::setVariableLater(const std::string &name, std::function<Status(v
     OPC_RETURN_IF_ERROR(fill(value.data()));
     return setVariable(name, value);
   }
-  impl_->graph().fillLater(variable->tensor, std::move(fill));
+  impl_->graph().fillLater(variable->tensor, std::move(fill), std::move(lies));
   if (!impl_->isSet[index]) --impl_->unset;
   impl_->isSet[index] = true;
   return Status::ok();

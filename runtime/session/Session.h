@@ -148,8 +148,10 @@ public:
   Status checkNumbers(const TensorArchive &archive) const;
   /// The same, with a value that `fill` writes into memory of the variable's type: where that saves memory, not before
   /// the kernels that read it are tied (prepare()), and not again once it has succeeded. Its errors are
-  /// those of prepare() then.
-  Status setVariableLater(const std::string &name, std::function<Status(void *to)> fill);
+  /// those of prepare() then. `lies`, if given, has the value itself as long as the session has it, at any address: a
+  /// file that is mapped, of which kernels that look up single rows read these alone.
+  Status setVariableLater(const std::string &name, std::function<Status(void *to)> fill,
+                          std::shared_ptr<const void> lies = nullptr);
   /// Memory for filling in place, which the first run takes the variable from; counts as set. nullptr when there is no
   /// such variable or the kernels have been tied.
   void *variableData(const std::string &name);

@@ -211,10 +211,13 @@ bool TaskGraph::isTiedTo(uint32_t tensor) const {
   return changed_[reg] && (isConstant(tensor) || model_.registers[reg].kind == plan::Register::INPUT);
 }
 
-std::vector<void *> TaskGraph::addresses(const ModelTask &task, uint32_t variant, void **workspace) const {
+std::vector<void *> TaskGraph::addresses(uint32_t index, uint32_t variant, void **workspace) const {
+  const ModelTask &task = model_.tasks[index];
   std::vector<void *> out;
   out.reserve(task.inputs.size() + task.outputs.size());
   for (uint32_t t : task.inputs) out.push_back(data(t, variant));
+  for (auto at = readElsewhere_.lower_bound({index, 0}); at != readElsewhere_.end() && at->first == index; ++at)
+    out[at->second] = const_cast<void *>(elsewhere_.at(model_.tensors[task.inputs[at->second]].reg).second.get());
   for (uint32_t t : task.outputs) out.push_back(data(t, variant));
   *workspace = task.workspace == kNone ? nullptr : data(task.workspace, variant);
   return out;
@@ -337,7 +340,7 @@ Status TaskGraph::bindTask(uint32_t index, Stream &stream) {
   for (uint32_t t : task.inputs) constant.push_back(isConstant(t));
   for (uint32_t v = 0; v < variants; ++v) {
     void *workspace = nullptr;
-    const std::vector<void *> data = addresses(task, v, &workspace);
+    const std::vector<void *> data = addresses(index, v, &workspace);
     OpInstance op = v + 1 == variants ? std::move(*task.op) : OpInstance(*task.op);
     OPC_ASSIGN_OR_RETURN(std::unique_ptr<KernelTask> kernel,
                          KernelTask::create(std::move(op), *task.kernel, stream.context(), data, constant, workspace,
@@ -372,15 +375,43 @@ void TaskGraph::noteRead(uint32_t tensor) {
   released_[index] = anyReleased_ = true;
 }
 
-void TaskGraph::notePacked(const ModelTask &task) {
+void TaskGraph::notePacked(uint32_t index) {
   std::vector<const void *> packed = user_op::takePackedInputs();
-  for (uint32_t t : task.inputs) {
+  const ModelTask &task = model_.tasks[index];
+  for (size_t i = 0; i < task.inputs.size(); ++i) {
+    const uint32_t t = task.inputs[i];
+    if (readElsewhere_.count({index, i})) {
+      noteRead(t);
+      continue;
+    }
     // One note is one argument: the same tensor may be another argument, too, which is read.
     const auto note = std::find(packed.begin(), packed.end(), data(t));
     if (!releasesPacked_ || note == packed.end() || !isConstant(t)) continue;
     packed.erase(note);
     noteRead(t);
   }
+}
+
+/// Whether the kernel that is to be made reads this input where it lies, and no copy of it: from now on.
+bool TaskGraph::readElsewhere(uint32_t index, size_t input) {
+  constexpr uint64_t kWorthIt = 64 * 1024;
+  const ModelTask &task = model_.tasks[index];
+  const uint32_t tensor = task.inputs[input], reg = model_.tensors[tensor].reg;
+  const auto lies = elsewhere_.find(reg);
+  if (!releasesPacked_ || lies == elsewhere_.end() || lies->second.first != tensor || !isConstant(tensor)) return false;
+  if (!task.op || model_.registers[reg].bytes < kWorthIt || !isHostMemory(tensor)) return false;
+  if (!KernelTask::mayBeUnaligned(*task.op, *task.kernel, input)) return false;
+  readElsewhere_.insert({index, input});
+  return true;
+}
+
+/// The variable gets another value, here: its readers are tied to that.
+void TaskGraph::fillNever(uint32_t tensor) {
+  const uint32_t reg = model_.tensors[tensor].reg;
+  fills_.erase(reg);
+  if (elsewhere_.erase(reg) == 0) return;
+  for (auto at = readElsewhere_.begin(); at != readElsewhere_.end();)
+    at = model_.tensors[model_.tasks[at->first].inputs[at->second]].reg == reg ? readElsewhere_.erase(at) : ++at;
 }
 
 Status TaskGraph::fillRegister(uint32_t reg) {
@@ -465,7 +496,8 @@ Status TaskGraph::makeKernels(uint32_t index, Stream &stream) {
   const ModelTask &task = model_.tasks[index];
   const bool isLate = task.op && controlKind(task.op->def().name) == ControlKind::kParts;
   if (!fills_.empty() && !isLate)
-    for (uint32_t t : task.inputs) OPC_RETURN_IF_ERROR(fillRegister(model_.tensors[t].reg));
+    for (size_t i = 0; i < task.inputs.size(); ++i)
+      if (!readElsewhere(index, i)) OPC_RETURN_IF_ERROR(fillRegister(model_.tensors[task.inputs[i]].reg));
   kernels_[index].clear();
   variants_[index].clear();
   Status status = isLate ? bindLate(index, stream) : bindTask(index, stream);
@@ -520,9 +552,10 @@ Status TaskGraph::bind() {
       // A bind that failed half way is taken up where it stopped.
       if (!model_.tasks[index].isRun() || !model_.tasks[index].op) continue;
       OPC_RETURN_IF_ERROR(makeKernels(index, *lanes_[s].stream));
-      notePacked(model_.tasks[index]);
+      notePacked(index);
     }
   }
+  std::erase_if(fills_, [&](const auto &fill) { return isReleased(fill.first); });  // all readers have it elsewhere
   while (!fills_.empty()) OPC_RETURN_IF_ERROR(fillRegister(fills_.begin()->first)); // read by no kernel, or fetched
   OPC_RETURN_IF_ERROR(takeScratch());
   buildLanes(edges_);
@@ -543,7 +576,7 @@ Status TaskGraph::renew(uint32_t index, Stream &stream) {
     return Status::ok();
   for (uint32_t v = 0; v < kernels_[index].size(); ++v) {
     void *workspace = nullptr;
-    const std::vector<void *> data = addresses(task, v, &workspace);
+    const std::vector<void *> data = addresses(index, v, &workspace);
     if (Status status = kernels_[index][v]->rebind(data, workspace, stream.context()); !status.isOk())
       return std::move(status).withContext("preparing " + model_.describe(index));
   }

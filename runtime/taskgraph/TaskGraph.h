@@ -23,6 +23,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -85,10 +86,16 @@ public:
   /// Lets bind() write a variable's value right before the first kernel that reads it is made, so that of weights that
   /// are packed one at a time is in memory twice. Before bind(), and for host memory alone.
   using Fill = std::function<Status(void *to)>;
-  void fillLater(uint32_t tensor, Fill fill) { fills_[model_.tensors[tensor].reg] = {tensor, std::move(fill)}; }
+  /// `lies`, which may be null: where the value is as long as the graph lives, at any address. Kernels that can read it
+  /// there do so where memory of packed variables is given back, and it is not written for them.
+  void fillLater(uint32_t tensor, Fill fill, std::shared_ptr<const void> lies = nullptr) {
+    const uint32_t reg = model_.tensors[tensor].reg;
+    fills_[reg] = {tensor, std::move(fill)};
+    if (lies) elsewhere_[reg] = {tensor, std::move(lies)};
+  }
   /// Does it at once where it is still to be done, or not at all.
   Status fillNow(uint32_t tensor) { return fillRegister(model_.tensors[tensor].reg); }
-  void fillNever(uint32_t tensor) { fills_.erase(model_.tensors[tensor].reg); }
+  void fillNever(uint32_t tensor);
   /// Who hears, while bind() runs, of tensors in lent memory that all their readers have packed. Before bind().
   void tellPacked(std::function<void(uint32_t tensor)> hear) { hearPacked_ = std::move(hear); }
   /// What is lent to an input stays as it is until markChanged(): kernels may pack it. Before bind().
@@ -171,7 +178,7 @@ private:
   const Arenas &arenas() const { return memory_->arenas; }
   bool isConstant(uint32_t tensor) const;
   bool isTiedTo(uint32_t tensor) const;
-  std::vector<void *> addresses(const ModelTask &task, uint32_t variant, void **workspace) const;
+  std::vector<void *> addresses(uint32_t index, uint32_t variant, void **workspace) const;
   Status countVariants(const ModelTask &task, uint64_t *variants);
   Status fillRegister(uint32_t reg);
   Status bindTask(uint32_t index, Stream &stream);
@@ -184,7 +191,8 @@ private:
   std::vector<uint32_t> bindingOrder(const std::vector<uint32_t> &tasks) const;
   Status waitFor(Lane &lane);
   void countReads();
-  void notePacked(const ModelTask &task);
+  void notePacked(uint32_t index);
+  bool readElsewhere(uint32_t index, size_t input);
   void noteRead(uint32_t tensor);
   class TaskInputs;
   Status bindLate(uint32_t index, Stream &stream);
@@ -260,6 +268,8 @@ private:
   std::vector<bool> changed_; // registers
   std::vector<void *> lent_;  // by register: the host's memory in place of the arena's; empty when nothing is lent
   std::map<uint32_t, std::pair<uint32_t, Fill>> fills_; // by register: the variable, and what writes it
+  std::map<uint32_t, std::pair<uint32_t, std::shared_ptr<const void>>> elsewhere_; // by register: where the value lies
+  std::set<std::pair<uint32_t, size_t>> readElsewhere_; // tasks with the inputs that they read there
   bool anyChanged_ = false, bound_ = false;
   std::function<void(uint32_t)> hearPacked_; // may be empty
   bool releasesPacked_ = false, anyReleased_ = false;

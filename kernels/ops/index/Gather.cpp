@@ -1,6 +1,7 @@
 // gather, embedding and batch_gather: slices of a tensor along one axis, chosen by indices.
 // SPDX-License-Identifier: Apache-2.0
 #include "index/IndexOnGpu.h"
+#include "opc/UnalignedInputs.h"
 #include "support/SbpRules.h"
 
 namespace opc::ops {
@@ -45,21 +46,28 @@ Maybe<void> inferBatchGather(InferContext *ctx) {
 
 enum class Form { kAxis, kEmbedding, kBatch };
 
-template <Form form> class GatherKernel final : public BindingKernel {
+template <Form form> class GatherKernel final : public BindingKernel, public UnalignedInputs {
 public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const char *inArg = form == Form::kEmbedding ? "weight" : "in";
     const Tensor &in = ctx->In(inArg), &indices = ctx->In("indices");
-    const int64_t axis = form == Form::kEmbedding ? 0
-                         : form == Form::kBatch
-                             ? indices.shape().NumAxes() - 1
-                             : valueOf(resolveAxis(ctx->Attr<int64_t>("axis"), in.shape().NumAxes()));
+    const int64_t axis = axisOf(*ctx);
     return withIndices(indices, [&](const auto *index) {
       const char *into = form == Form::kEmbedding ? "the entries of weight" : "the gathered axis";
       const AxisRows rows(ctx, index, "indices", inArg, axis, into, form == Form::kBatch);
       if (isOnGpu(ctx)) return bindGatherOnGpu(ctx, in, ctx->Out("out"), rowIndices(ctx, rows));
       return bindGather(in, ctx->Out("out"), rows);
     });
+  }
+  bool MayBeUnaligned(const KernelContext &ctx, const std::string &arg) const override {
+    return arg == inArg && ctx.device_type() == DeviceType::kCPU && ctx.Desc(arg).shape().Count(axisOf(ctx) + 1) > 1;
+  }
+
+private:
+  static constexpr const char *inArg = form == Form::kEmbedding ? "weight" : "in";
+  static int64_t axisOf(const KernelContext &ctx) {
+    if (form == Form::kEmbedding) return 0;
+    if (form == Form::kBatch) return ctx.Desc("indices").shape().NumAxes() - 1;
+    return valueOf(resolveAxis(ctx.Attr<int64_t>("axis"), ctx.Desc(inArg).shape().NumAxes()));
   }
 };
 

@@ -42,7 +42,8 @@ template <class I> struct AxisRows {
   }
 };
 
-/// out[o, i] = the row of `in` that index i names, zeros for one that another device has.
+/// out[o, i] = the row of `in` that index i names, zeros for one that another device has. Where rows have more than one
+/// element, `in` may begin at any address.
 template <class Rows> std::unique_ptr<BoundKernel> bindGather(const Tensor &in, Tensor &out, const Rows &rows) {
   const void *src = in.raw_dptr();
   void *dst = out.mut_raw_dptr();
@@ -51,6 +52,7 @@ template <class Rows> std::unique_ptr<BoundKernel> bindGather(const Tensor &in, 
     return bindTask([=](DeviceCtx *dev) {
       rows.check(dev);
       const T *from = static_cast<const T *>(src);
+      const char *bytes = static_cast<const char *>(src);
       T *to = static_cast<T *>(dst);
       const int64_t n = rows.n, inner = rows.inner;
       if constexpr (requires { rows.isElements(); })
@@ -71,7 +73,8 @@ template <class Rows> std::unique_ptr<BoundKernel> bindGather(const Tensor &in, 
                            else if (inner == 1)
                              to[row] = from[offset];
                            else
-                             std::memcpy(to + row * inner, from + offset, static_cast<size_t>(inner) * sizeof(T));
+                             std::memcpy(to + row * inner, bytes + offset * static_cast<int64_t>(sizeof(T)),
+                                         static_cast<size_t>(inner) * sizeof(T));
                            if (++i == n) i = 0, ++o;
                          }
                        });

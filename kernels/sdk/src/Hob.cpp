@@ -35,9 +35,8 @@ template <class Key> Made<Key> &made() {
 
 MatchCondition isDevice(const std::string &tag) {
   const std::string device = tag == "cuda" ? "gpu" : tag;
-  return made<std::string>().get(device, [&] {
-    return equals("device", [](const KernelRegContext &c) { return c.device_tag(); }, device);
-  });
+  return made<std::string>().get(
+      device, [&] { return equals("device", [](const KernelRegContext &c) { return c.device_tag(); }, device); });
 }
 
 MatchCondition isType(const std::string &arg, int32_t index, DataType type) {

@@ -25,7 +25,7 @@ struct IgnoredRule {
 
 struct CheckSettings {
   RuleCategory use = RuleCategory::kCost;
-  std::set<std::string> except;                             // rules
+  std::set<std::string> except; // rules
   std::vector<IgnoredRule> ignored;
   std::string ignoreFolder;             // that the globs are relative to: of the opc.toml; empty: the working directory
   std::map<std::string, double> growth; // what a cost of costNames() may grow by, as a part of what it was

@@ -97,14 +97,13 @@ private:
     const Comparison c = compareTensors(is, was, tolerance_, nanEqual_);
     if (c.passed()) return;
     const double share = 100.0 * static_cast<double>(c.mismatches) / static_cast<double>(std::max<int64_t>(c.count, 1));
-    std::string message = countText(c.mismatches) + " of " + countText(c.count, noun()) + " (" + roundedText(share, 3) +
-                          " %) differ by more than rtol " + realText(tolerance_.rtol) + ", atol " +
-                          realText(tolerance_.atol) + "; worst at " + indexText(now_.shape, placeOf(c.worst)) + ": " +
-                          realText(elementAt(was, c.worst)) + " -> " + realText(elementAt(is, c.worst)) +
-                          "; largest differences " + roundedText(c.maxAbs, 3) + " absolute, " +
-                          roundedText(c.maxRel, 3) + " relative; 99th percentile " +
-                          roundedText(metricValue(Metric::Kind::kP99, is, was, nanEqual_), 3) +
-                          cosineText(is, was, nanEqual_, 6);
+    std::string message =
+        countText(c.mismatches) + " of " + countText(c.count, noun()) + " (" + roundedText(share, 3) +
+        " %) differ by more than rtol " + realText(tolerance_.rtol) + ", atol " + realText(tolerance_.atol) +
+        "; worst at " + indexText(now_.shape, placeOf(c.worst)) + ": " + realText(elementAt(was, c.worst)) + " -> " +
+        realText(elementAt(is, c.worst)) + "; largest differences " + roundedText(c.maxAbs, 3) + " absolute, " +
+        roundedText(c.maxRel, 3) + " relative; 99th percentile " +
+        roundedText(metricValue(Metric::Kind::kP99, is, was, nanEqual_), 3) + cosineText(is, was, nanEqual_, 6);
     std::string help;
     if (c.passingRtol) help = "rtol " + roundedText(*c.passingRtol * kRoundingUp, 3) + " would pass";
     if (c.passingAtol)

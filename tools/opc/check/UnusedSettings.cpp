@@ -33,9 +33,9 @@ std::vector<std::string> unusedSettings(const Config &config, const CheckSetting
                       ") fits no output and no tensor that a lock has");
   for (const IgnoredRule &ignored : settings.ignored) {
     const auto fits = [&](const std::string &graph) { return isIgnored(settings, ignored.glob, graph); };
-    const bool isFit = std::any_of(gone.begin(), gone.end(), fits) ||
-                       std::any_of(checked.begin(), checked.end(),
-                                   [&](const CheckedGraph &c) { return fits(c.report.graph); });
+    const bool isFit =
+        std::any_of(gone.begin(), gone.end(), fits) ||
+        std::any_of(checked.begin(), checked.end(), [&](const CheckedGraph &c) { return fits(c.report.graph); });
     if (!isFit && (isAll || ignored.place.empty()))
       notes.push_back("note: no graph that is checked fits " + shellQuoted(ignored.glob) + ", for which " +
                       (ignored.rule == "*" ? "all rules are" : ignored.rule + " is") + " left out" + ignored.place);

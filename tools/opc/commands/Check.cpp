@@ -198,8 +198,7 @@ public:
     noteTensors(invocation, checked);
     std::vector<std::string> gone;
     for (const GraphReport &removed : report.graphs) gone.push_back(removed.graph);
-    for (const std::string &note :
-         unusedSettings(invocation.config(), settings_, checked, gone, positional.empty()))
+    for (const std::string &note : unusedSettings(invocation.config(), settings_, checked, gone, positional.empty()))
       invocation.note(note);
     if (updateFlags_.wanted) OPC_RETURN_IF_ERROR(updateLocks(updateFlags_, &checked));
     for (CheckedGraph &c : checked) report.graphs.push_back(std::move(c.report));

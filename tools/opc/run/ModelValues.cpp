@@ -15,11 +15,15 @@ namespace {
 /// that can be.
 Status setVariable(Session &session, const std::string &name, const StoredTensor &value, DataType type,
                    const std::shared_ptr<ValuePages> &pages) {
+  const std::shared_ptr<const void> lies(value.owner, value.isMapped ? value.bytes.data() : nullptr);
   if (session.ranks() == 1 && type == value.desc.data_type())
-    return session.setVariableLater(name, [value, pages](void *to) {
-      pages->copy(value.bytes, to);
-      return Status::ok();
-    });
+    return session.setVariableLater(
+        name,
+        [value, pages](void *to) {
+          pages->copy(value.bytes, to);
+          return Status::ok();
+        },
+        lies);
   OPC_ASSIGN_OR_RETURN(HostTensor tensor, HostTensor::createUninitialized(value.desc.data_type(), value.desc.shape()));
   pages->copy(value.bytes, tensor.data());
   OPC_ASSIGN_OR_RETURN(tensor, castTensor(tensor, type));
