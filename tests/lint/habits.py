@@ -138,7 +138,7 @@ class Continuous(unittest.TestCase):
         self.assertEqual(re.findall(r"^  (\w+) ", done.stderr, re.M), ["format", "build", "tidy", "tests"])
         done = tool(".ci/nightly", "nonsense")
         self.assertEqual(done.returncode, 2)
-        self.assertEqual(re.findall(r"^  (\w+) ", done.stderr, re.M), ["asan", "tsan", "fuzz", "numbers", "ptxas", "barriers", "gpulines", "gpuseeds", "bench", "onnx", "coverage"])
+        self.assertEqual(re.findall(r"^  (\w+) ", done.stderr, re.M), ["asan", "tsan", "fuzz", "numbers", "ptxas", "barriers", "gpulines", "gpuseeds", "plain", "bench", "onnx", "coverage"])
 
     def test_presets(self):
         """tools/build.sh builds what CMakePresets.json has, and nothing else."""
