@@ -108,7 +108,7 @@ def beside(name, folder, model, options):
         ours.append(seconds), peaks.append(peak), starts.append(start)
     os.makedirs(os.path.join(folder, "ort"), exist_ok=True)
     peer.ask(f"outputs {os.path.join(folder, 'ort')}")
-    memory = peer.ask("memory")["VmHWM"] - peer.ready["before"]["VmRSS"]
+    memory = peer.ask("memory")["VmHWM"] - peer.ready["node"]["VmRSS"]  # its library included, as opc's is
     peer.close()
     row = {"model": name, "difference": distance(folder, "ort"), "from_torch": distance(folder, "outputs"),
            "peer_from_torch": distance(folder, "outputs", "ort")}  # fmt: skip

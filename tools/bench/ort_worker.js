@@ -4,7 +4,6 @@
 const fs = require('fs');
 const path = require('path');
 const readline = require('readline');
-const ort = require('onnxruntime-node');
 
 function memory() {
   const answer = {};
@@ -14,6 +13,9 @@ function memory() {
   }
   return answer;
 }
+
+const node = memory(); // without ONNX Runtime's library: for comparisons with a whole program
+const ort = require('onnxruntime-node');
 
 const types = {
   '<f4': ['float32', Float32Array], '<f2': ['float16', Uint16Array], '<f8': ['float64', Float64Array], '<i8': ['int64', BigInt64Array],
@@ -54,7 +56,7 @@ async function main() {
   };
   feed();
   const say = (answer) => process.stdout.write(JSON.stringify(answer) + '\n');
-  say({ ready: true, load: Number(process.hrtime.bigint() - start) / 1e9, before });
+  say({ ready: true, load: Number(process.hrtime.bigint() - start) / 1e9, before, node });
   let result = null;
   for await (const line of readline.createInterface({ input: process.stdin })) {
     const [command, ...args] = line.split(' ');
