@@ -106,6 +106,26 @@ class Memory(unittest.TestCase):
         np.testing.assert_allclose(np.load(self.path("y.npy")), self.expected() @ wide.astype(np.float64), rtol=0, atol=2e-4)
         self.assertLess(more, 1.1 * (self.bytes + wide.nbytes) + 4 * MIB, f"{more / MIB:.1f} MiB for {(self.bytes + wide.nbytes) / MIB:.1f}")
 
+    def test_rows_are_looked_up_in_the_file(self):
+        """Of an embedding a run has the rows that it reads, with as much as 2 MiB that the system brings along; whole where another op reads it as well."""
+        table = np.random.default_rng(5).random((1 << 16, 256), np.float32)  # 64 MiB
+        ids = np.random.default_rng(6).integers(0, 1 << 16, 8)
+        np.save(self.path("ids.npy"), ids)
+        base = self.run_peak("small.onnx", "x16.npy")
+        more = {}
+        for name, nodes in (("rows", []), ("all", [m.node("ReduceMax", ["table"], ["most"], keepdims=0), m.node("Add", ["r", "most"], ["y"])])):
+            lookup = m.node("Gather", ["table", "ids"], ["r" if nodes else "y"])
+            for where, tensor in (("inline", m.tensor("table", table)), ("beside", m.external("table", table.shape, location="table.data", offset=7))):
+                self.write("table.data", b"unclean" + table.tobytes())
+                self.write("table.onnx", m.model(m.graph([lookup, *nodes], [m.value("ids", (8,), 7)], [m.value("y", (8, 256))], [tensor])))
+                more[name, where] = self.peak("run", "table.onnx", "--input", "ids=@ids.npy", "--output", "y=y.npy", "--print", "none", "--quiet", "-j", "1") - base
+                np.testing.assert_array_equal(np.load(self.path("y.npy")), table[ids] + (table.max() if nodes else 0))
+        for name in ("table.onnx", "table.data"):
+            os.unlink(self.path(name))
+        for where in ("inline", "beside"):
+            self.assertLess(more["rows", where], 0.4 * table.nbytes, f"{where}: {more['rows', where] / MIB:.1f} MiB")
+            self.assertGreater(more["all", where], 0.9 * table.nbytes, where)
+
     def test_an_import_leaves_them_in_the_file(self):
         base = self.peak("show", "small.onnx")
         for name in ("inline.onnx", "beside.onnx"):
