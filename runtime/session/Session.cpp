@@ -57,6 +57,7 @@ struct Session::Impl : runtime::LocalRanks {
   uint64_t nativeImages = 0;                     // in the plan
   std::shared_ptr<runtime::NativeImages> native; // null: none of them runs
   std::unique_ptr<runtime::Watchdog> watchdog;   // of a rank that is a process
+  bool hasFreeSizes = false;                     // the plan's
   /// On several ranks, with micro-batches or on a GPU: what was filled in place, until a run takes it.
   std::vector<HostTensor> stagedInputs, stagedVariables;
   std::vector<HostTensor> gathered; // by output: what outputData shows
@@ -171,6 +172,12 @@ struct Session::Impl : runtime::LocalRanks {
   /// Whether whoever fills a tensor writes where the kernels read it.
   template <class Port> bool isInPlace(const Port *port) const {
     return isPlain() && graph().isHostMemory(port->tensor);
+  }
+  /// Whether a value of the plan is still there when the kernels that read it are made.
+  bool mayWait(const runtime::ModelPort &variable, const OutsideValue &value) const {
+    const runtime::PlanModel &model = graph().model();
+    return options.planBytes && !options.keepPackedVariables && !hasFreeSizes && mappedFileAt(value.bytes.data()) &&
+           model.registers[model.tensors[variable.tensor].reg].isConstant();
   }
   /// Memory for a tensor that is filled in place.
   static Result<void *> stage(HostTensor *staged, const user_op::TensorDesc &desc) {
@@ -353,6 +360,17 @@ Status Session::Impl::giveValue(const std::string &name, const OutsideValue &val
     runtime::makeBools(bools.data(), bools.size());
   }
   const runtime::ModelPort *variable = here[0]->variable(index);
+  if (!isBool && variable && isInPlace(variable) && mayWait(*variable, value)) {
+    graph().fillLater(variable->tensor,
+                      [value](void *to) {
+                        value.pages->copy(value.bytes, to);
+                        return Status::ok();
+                      },
+                      {options.planBytes, value.bytes.data()});
+    if (!isSet[index]) --unset;
+    isSet[index] = true;
+    return Status::ok();
+  }
   if (!isBool && variable && isInPlace(variable)) {
     value.pages->copy(value.bytes, graph().data(variable->tensor));
     if (!isSet[index]) --unset;
@@ -460,6 +478,7 @@ Result<Session> Session::Impl::load(plan::Plan *plan, const OutsideValues &outsi
 
   auto impl = std::make_unique<Impl>();
   impl->options = options;
+  impl->hasFreeSizes = hasSizes(sizes);
   impl->processes = options.communicator;
   impl->timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout * 1000));
   impl->job = std::move(*job);

@@ -39,6 +39,10 @@ struct SessionOptions {
   /// Whether variables stay in memory when all kernels that read them have packed them. False saves their size again:
   /// such variables can be neither read nor set after the kernels have been tied to them (OPC0617).
   bool keepPackedVariables = true;
+  /// Who keeps the bytes that the plan is loaded from, where they stay as they are as long as the session lives: a file
+  /// that is mapped. Variables that need not be kept are then taken from them when their kernels are made, one at a
+  /// time, and kernels that look up single rows read these there. Null: all are read while loading.
+  std::shared_ptr<const void> planBytes;
   /// Whether the plan's machine code runs, where it has some (`opc compile --native`). It is as trusted as this
   /// program: what loading checks is its frame, that it belongs to the plan's regions, and that it gives their bits for
   /// some hundred values. Without it such a plan is interpreted, with the same bits.

@@ -58,9 +58,9 @@ class Memory(unittest.TestCase):
         with open(cls.path(name), "wb") as f:
             f.write(data)
 
-    def peak(self, *arguments):
+    def peak(self, *arguments, program="opc"):
         """The largest resident set of a command, in bytes."""
-        done = subprocess.run([sys.executable, "-c", PEAK, OPC, *arguments], capture_output=True, text=True, timeout=120, cwd=self.folder.name,
+        done = subprocess.run([sys.executable, "-c", PEAK, os.path.join(os.path.dirname(OPC), program), *arguments], capture_output=True, text=True, timeout=120, cwd=self.folder.name,
                               env={**os.environ, "OPC_CACHE_SIZE": "0"})
         self.assertEqual(done.returncode, 0, done.stderr)
         return int(done.stdout.split()[-1])
@@ -120,9 +120,17 @@ class Memory(unittest.TestCase):
                 self.write("table.onnx", m.model(m.graph([lookup, *nodes], [m.value("ids", (8,), 7)], [m.value("y", (8, 256))], [tensor])))
                 more[name, where] = self.peak("run", "table.onnx", "--input", "ids=@ids.npy", "--output", "y=y.npy", "--print", "none", "--quiet", "-j", "1") - base
                 np.testing.assert_array_equal(np.load(self.path("y.npy")), table[ids] + (table.max() if nodes else 0))
-        for name in ("table.onnx", "table.data"):
+        self.peak("compile", "table.onnx", "-o", "all.plan", "--quiet")
+        self.write("table.onnx", m.model(m.graph([m.node("Gather", ["table", "ids"], ["y"])], [m.value("ids", (8,), 7)], [m.value("y", (8, 256))], [m.tensor("table", table)])))
+        self.peak("compile", "table.onnx", "-o", "rows.plan", "--quiet")
+        for name in ("rows", "all"):
+            more[name, "plan"] = self.peak("run", f"{name}.plan", "--input", "ids=@ids.npy", "--output", "y=y.npy", "--print", "none", "--quiet", "-j", "1") - base
+            np.testing.assert_array_equal(np.load(self.path("y.npy")), table[ids] + (table.max() if name == "all" else 0))
+            more[name, "opc-runtime"] = self.peak(f"{name}.plan", "--input", "ids=@ids.npy", "--outputs", "out", "--print", "none", program="opc-runtime") - base
+            np.testing.assert_array_equal(np.load(self.path("out/y.npy")), table[ids] + (table.max() if name == "all" else 0))
+        for name in ("table.onnx", "table.data", "rows.plan", "all.plan"):
             os.unlink(self.path(name))
-        for where in ("inline", "beside"):
+        for where in ("inline", "beside", "plan", "opc-runtime"):
             self.assertLess(more["rows", where], 0.4 * table.nbytes, f"{where}: {more['rows', where] / MIB:.1f} MiB")
             self.assertGreater(more["all", where], 0.9 * table.nbytes, where)
 

@@ -80,12 +80,14 @@ Status runPlan(Request &r, const std::string &plan, const std::vector<std::strin
   OPC_ASSIGN_OR_RETURN(const NamedValues inputs, r.values.open());
   OPC_ASSIGN_OR_RETURN(const Registry registry, loadRegistry(withPythonOps(r.plugins, r.opPaths, plan)));
   auto start = Clock::now();
-  OPC_ASSIGN_OR_RETURN(const FileBytes file, FileBytes::open(plan));
+  OPC_ASSIGN_OR_RETURN(FileBytes opened, FileBytes::open(plan));
+  const auto file = std::make_shared<const FileBytes>(std::move(opened));
+  if (file->isMapped()) r.session.planBytes = file;
   r.session.seed = r.values.seed.value_or(0);
   r.session.keepPackedVariables = false;
   r.session.ranks = 0; // whatever the plan is for, as threads; opc run has the way to processes
   const AllowTf32 products(r.allowTf32);
-  Result<Session> session = Session::load(file.view(), registry, r.session);
+  Result<Session> session = Session::load(file->view(), registry, r.session);
   if (!session) return Status(session.status()).withContext("loading " + plan);
   const double loading = secondsSince(start);
   OPC_ASSIGN_OR_RETURN(const OutputFiles files, OutputFiles::plan({}, r.outputs, session->interface().outputs, plan));

@@ -196,7 +196,9 @@ Outcome<PlannedRun> planRun(RunContext &c) {
   giveBackFreed();
   start = c.trace.now();
   const AllowTf32 products(o.allowTf32);
-  OPC_ASSIGN_OR_RETURN(planned.session, Session::load(*plan, *planned.registry, o.session(c.invocation)));
+  SessionOptions options = o.session(c.invocation);
+  if (plan->isMapped()) options.planBytes = plan->owner();
+  OPC_ASSIGN_OR_RETURN(planned.session, Session::load(*plan, *planned.registry, options));
   c.trace.span("load the plan", start);
   if (!o.report.empty()) {
     OPC_ASSIGN_OR_RETURN(planned.facts, planned.planner->facts(*plan));
