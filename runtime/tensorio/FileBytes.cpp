@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "FileBytes.h"
 
+#include "MappedFiles.h"
 #include "WriteFailure.h"
 
 #include <atomic>
@@ -42,36 +43,6 @@ Status readAll(int fd, const std::string &path, uint64_t most, std::string *out)
   }
 }
 
-/// What is mapped, for the handler of SIGBUS: entries are taken and given back with atomic operations alone. What finds
-/// no room is not known, and dies as any other process would.
-struct Mapping {
-  std::atomic<uintptr_t> begin{0}, end{0};
-  std::atomic<const char *> path{nullptr};
-};
-constexpr size_t kMostMappings = 1024;
-Mapping mappings[kMostMappings];
-
-void remember(const char *data, size_t size, const std::string &path) {
-  const auto begin = reinterpret_cast<uintptr_t>(data);
-  for (Mapping &m : mappings) {
-    uintptr_t none = 0;
-    if (!m.begin.compare_exchange_strong(none, begin)) continue;
-    m.path = ::strdup(path.c_str());
-    m.end = begin + size;
-    return;
-  }
-}
-
-void forget(const char *data) {
-  for (Mapping &m : mappings) {
-    if (m.begin != reinterpret_cast<uintptr_t>(data)) continue;
-    m.end = 0;
-    std::free(const_cast<char *>(m.path.exchange(nullptr)));
-    m.begin = 0;
-    return;
-  }
-}
-
 constexpr char kTemporaryMark[] = ".tmp.";
 
 std::string temporaryName(const std::string &path) {
@@ -103,7 +74,7 @@ FileBytes::~FileBytes() { unmap(); }
 
 void FileBytes::unmap() {
   if (!mapped_) return;
-  forget(data_);
+  forgetMapping(data_);
   ::munmap(const_cast<char *>(data_), size_);
 }
 
@@ -127,7 +98,7 @@ Result<FileBytes> FileBytes::open(const std::string &path, uint64_t maxPiped) {
         f.data_ = static_cast<const char *>(p);
         f.size_ = static_cast<size_t>(st.st_size);
         f.mapped_ = true;
-        remember(f.data_, f.size_, path);
+        rememberMapping(f.data_, f.size_, path);
         return f;
       }
     }
@@ -145,11 +116,13 @@ void FileBytes::letGo(std::string_view part) const {
   ::madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
 }
 
-const char *mappedFileAt(const void *address) {
-  const auto at = reinterpret_cast<uintptr_t>(address);
-  for (const Mapping &m : mappings)
-    if (at >= m.begin && at < m.end) return m.path;
-  return nullptr;
+const char *mappedFileAt(const void *address) { return pathOfMapping(address); }
+
+Status mappedFilesAreWhole() {
+  const std::string path = shortenedMapping();
+  if (path.empty()) return Status::ok();
+  return Status(StatusCode::kExecution, "OPC0702", path + ": the file became shorter while it was read")
+      .withHelp("leave files alone that a run reads, or replace them by renaming");
 }
 
 AtomicFile::~AtomicFile() {

@@ -38,6 +38,9 @@ private:
 /// become shorter raises SIGBUS: this is what the handler of a program can ask. Async-signal-safe.
 const char *mappedFileAt(const void *address);
 
+/// OPC0702 where one that is mapped has become shorter: within its last page no signal tells, and zeros were read.
+Status mappedFilesAreWhole();
+
 /// A file that appears under its name only when commit() has succeeded. Until then it has no name, so that whatever
 /// ends the process leaves nothing; on file systems that know no unnamed files it is a temporary one beside it, and
 /// those that killed processes have left are removed. "-" is the standard output, written directly.

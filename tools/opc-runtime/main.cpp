@@ -107,6 +107,7 @@ Status runPlan(Request &r, const std::string &plan, const std::vector<std::strin
     OPC_RETURN_IF_ERROR(session->run());
     times.push_back(secondsSince(start));
   }
+  OPC_RETURN_IF_ERROR(mappedFilesAreWhole());
   OPC_ASSIGN_OR_RETURN(const std::vector<NamedOutput> outputs, fetchAll(*session));
   for (const NamedOutput &o : outputs) terminal.out(outputText(o, r.print));
   OPC_RETURN_IF_ERROR(files.write(outputs));

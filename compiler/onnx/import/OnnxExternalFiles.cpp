@@ -1,5 +1,6 @@
 // The files beside an ONNX model that hold its tensors: within its folder, reached by no link.
 // SPDX-License-Identifier: Apache-2.0
+#include "MappedFiles.h"
 #include "OnnxTensorData.h"
 #include "OpInstance.h"
 #include "PrintableText.h"
@@ -22,7 +23,9 @@ struct ExternalFiles::File {
   File(void *data, size_t size) : data(data), size(size) {}
   File(const File &) = delete;
   ~File() {
-    if (data) ::munmap(data, size);
+    if (!data) return;
+    forgetMapping(static_cast<const char *>(data));
+    ::munmap(data, size);
   }
   void *data;
   size_t size;
@@ -85,6 +88,7 @@ Result<std::shared_ptr<const ExternalFiles::File>> ExternalFiles::open(const std
   void *data = size ? ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0) : nullptr;
   ::close(fd);
   if (data == MAP_FAILED) return refused(what, "it cannot be mapped");
+  if (data) rememberMapping(static_cast<const char *>(data), size, (model.parent_path() / path).string());
   return files_[location] = std::make_shared<const File>(data, size);
 }
 

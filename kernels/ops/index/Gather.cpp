@@ -59,7 +59,7 @@ public:
     });
   }
   bool MayBeUnaligned(const KernelContext &ctx, const std::string &arg) const override {
-    return arg == inArg && ctx.device_type() == DeviceType::kCPU && ctx.Desc(arg).shape().Count(axisOf(ctx) + 1) > 1;
+    return arg == inArg && ctx.device_type() == DeviceType::kCPU;
   }
 
 private:

@@ -35,15 +35,17 @@ template <class I> struct AxisRows {
   }
   /// Whether a row is one element, and here: offset() is then the index, in a tensor of one outer entry.
   bool isElements() const { return inner == 1 && range.all(); }
-  template <class T> void copyElements(const T *from, T *to, int64_t o, int64_t begin, int64_t end) const {
+  /// `bytes`: where the tensor of T begins, at any address.
+  template <class T> void copyElements(const char *bytes, T *to, int64_t o, int64_t begin, int64_t end) const {
+    constexpr int64_t size = sizeof(T);
     const I *index = data + o * step;
-    from += o * range.size;
-    for (int64_t i = begin; i < end; ++i) *to++ = from[index[i]];
+    bytes += o * range.size * size;
+    for (int64_t i = begin; i < end; ++i, ++to) std::memcpy(to, bytes + index[i] * size, sizeof(T));
   }
 };
 
-/// out[o, i] = the row of `in` that index i names, zeros for one that another device has. Where rows have more than one
-/// element, `in` may begin at any address.
+/// out[o, i] = the row of `in` that index i names, zeros for one that another device has. `in` may begin
+/// at any address.
 template <class Rows> std::unique_ptr<BoundKernel> bindGather(const Tensor &in, Tensor &out, const Rows &rows) {
   const void *src = in.raw_dptr();
   void *dst = out.mut_raw_dptr();
@@ -51,7 +53,6 @@ template <class Rows> std::unique_ptr<BoundKernel> bindGather(const Tensor &in, 
     using T = decltype(tag);
     return bindTask([=](DeviceCtx *dev) {
       rows.check(dev);
-      const T *from = static_cast<const T *>(src);
       const char *bytes = static_cast<const char *>(src);
       T *to = static_cast<T *>(dst);
       const int64_t n = rows.n, inner = rows.inner;
@@ -60,7 +61,7 @@ template <class Rows> std::unique_ptr<BoundKernel> bindGather(const Tensor &in, 
           return dev->parallelFor(rows.outer * n, 16384, [&](int64_t begin, int64_t end) {
             for (int64_t row = begin; row < end;) {
               const int64_t first = row % n, count = std::min(n - first, end - row);
-              rows.copyElements(from, to + row, row / n, first, first + count);
+              rows.template copyElements<T>(bytes, to + row, row / n, first, first + count);
               row += count;
             }
           });
@@ -71,7 +72,7 @@ template <class Rows> std::unique_ptr<BoundKernel> bindGather(const Tensor &in, 
                            if (offset < 0)
                              std::memset(to + row * inner, 0, static_cast<size_t>(inner) * sizeof(T));
                            else if (inner == 1)
-                             to[row] = from[offset];
+                             std::memcpy(to + row, bytes + offset * static_cast<int64_t>(sizeof(T)), sizeof(T));
                            else
                              std::memcpy(to + row * inner, bytes + offset * static_cast<int64_t>(sizeof(T)),
                                          static_cast<size_t>(inner) * sizeof(T));

@@ -420,11 +420,11 @@ std::string pathBelow(const std::string &folder, const std::string &path) {
 } // namespace
 
 bool isIgnored(const CheckSettings &settings, const std::string &glob, const std::string &graph) {
-  std::string plain = glob;
-  while (plain.rfind("./", 0) == 0) plain.erase(0, 2);
+  std::string plain = std::filesystem::path(glob).lexically_normal().string(), folder = settings.ignoreFolder;
   if (graph == kStandardInput || graph == "<stdin>") return matchesGlob(plain, graph);
   if (plain.rfind('/', 0) == 0) return matchesGlob(plain, std::filesystem::absolute(graph).lexically_normal().string());
-  return matchesGlob(plain, pathBelow(settings.ignoreFolder, graph));
+  while (plain.rfind("../", 0) == 0) plain.erase(0, 3), folder = (folder.empty() ? "." : folder) + "/..";
+  return matchesGlob(plain, pathBelow(folder, graph));
 }
 
 bool isWanted(const CheckSettings &settings, const GraphFinding &finding) {

@@ -25,8 +25,8 @@ public:
   std::vector<GraphFinding> run() {
     if (now_.nan + now_.inf > locked_.nan + locked_.inf) {
       add("NONFINITE",
-          countText(now_.nan, "NaN") + " and " + countText(now_.inf, "infinity") + " of " +
-              countText(now_.shape.elem_cnt(), "value"),
+          countText(now_.nan, "NaN") + " and " + countText(now_.inf) + (now_.inf == 1 ? " infinity" : " infinities") +
+              " of " + countText(now_.shape.elem_cnt(), "value"),
           countText(locked_.nan + locked_.inf) + " not finite", countText(now_.nan + now_.inf) + " not finite");
       return std::move(findings_);
     }

@@ -69,10 +69,11 @@ Status StrictnessFlags::apply(const Config &config, CheckSettings *settings) con
     const std::string &text = ignore_[i];
     if (text == kNone) continue;
     const size_t colon = text.rfind(':');
-    if (colon == std::string::npos || !colon)
+    const std::string place = placeOf(config, "check.ignore", ignore_, i);
+    if (colon == 0) return usageError("a glob of graphs is empty" + place, "*:RULE for all graphs, or a name");
+    if (colon == std::string::npos)
       return usageError("--ignore " + text + " has no rule", "--ignore 'experimental/*:OP_ADDED', or :* for all rules");
     const std::string rule = text.substr(colon + 1);
-    const std::string place = placeOf(config, "check.ignore", ignore_, i);
     if (rule != "*") OPC_RETURN_IF_ERROR(checkRule(rule, place));
     settings->ignored.push_back({text.substr(0, colon), rule, place});
   }

@@ -28,7 +28,8 @@ std::vector<std::string> unusedSettings(const Config &config, const CheckSetting
                                         bool isAll) {
   std::vector<std::string> notes;
   for (const ToleranceRule &r : config.tolerances())
-    if (isAll && settings.runs && parseDataType(r.key) == kInvalidDataType && !fitsOutput(r.key, checked))
+    if (isAll && settings.runs && gone.empty() && !r.folder.empty() && parseDataType(r.key) == kInvalidDataType &&
+        !fitsOutput(r.key, checked))
       notes.push_back("note: the tolerance of " + shellQuoted(r.key) + " (" + r.origin +
                       ") fits no output and no tensor that a lock has");
   for (const IgnoredRule &ignored : settings.ignored) {
@@ -36,7 +37,8 @@ std::vector<std::string> unusedSettings(const Config &config, const CheckSetting
     const bool isFit =
         std::any_of(gone.begin(), gone.end(), fits) ||
         std::any_of(checked.begin(), checked.end(), [&](const CheckedGraph &c) { return fits(c.report.graph); });
-    if (!isFit && (isAll || ignored.place.empty()))
+    const bool isOfProject = isAll && !settings.ignoreFolder.empty();
+    if (!isFit && (isOfProject || ignored.place.empty()))
       notes.push_back("note: no graph that is checked fits " + shellQuoted(ignored.glob) + ", for which " +
                       (ignored.rule == "*" ? "all rules are" : ignored.rule + " is") + " left out" + ignored.place);
   }

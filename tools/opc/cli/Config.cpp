@@ -291,6 +291,7 @@ Status Config::readFile(const std::string &path, bool takesPlugins, const std::s
       if (section.key == "tolerance") {
         ToleranceRule rule;
         OPC_RETURN_IF_ERROR(readTolerance(path, entry, &rule));
+        rule.folder = folder;
         tolerances_.push_back(std::move(rule));
       } else {
         OPC_RETURN_IF_ERROR(

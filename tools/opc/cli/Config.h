@@ -41,6 +41,7 @@ struct ToleranceRule {
   std::string metric; // empty: none
   std::optional<bool> nanEqual;
   std::string origin;
+  std::string folder; // of the project's file; empty: another file says it
 };
 
 class Config {

@@ -196,7 +196,7 @@ public:
     invocation.watch().lap("check");
     OPC_RETURN_IF_ERROR(checkShapes(checked));
     noteTensors(invocation, checked);
-    std::vector<std::string> gone;
+    std::vector<std::string> gone = files.orphans;
     for (const GraphReport &removed : report.graphs) gone.push_back(removed.graph);
     for (const std::string &note : unusedSettings(invocation.config(), settings_, checked, gone, positional.empty()))
       invocation.note(note);

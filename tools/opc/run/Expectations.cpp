@@ -145,7 +145,7 @@ Tolerance ExpectFlags::toleranceOf(const std::string &name, DataType type, Toler
   // opc.toml: the element type first, then the output, which is more special.
   for (const bool byType : {true, false})
     for (const ToleranceRule &r : rules_) {
-      const bool isType = r.key == dataTypeName(type);
+      const bool isType = parseDataType(r.key) == type;
       if (byType ? !isType : isType || fnmatch(r.key.c_str(), name.c_str(), 0) != 0) continue;
       t.rtol = r.rtol.value_or(t.rtol);
       t.atol = r.atol.value_or(t.atol);
@@ -159,7 +159,7 @@ bool ExpectFlags::nanEquals(const std::string &name, DataType type) const {
   if (!nan_.empty()) return nan_ == kEqual;
   std::optional<bool> ofType, ofName;
   for (const ToleranceRule &r : rules_)
-    if (r.key == dataTypeName(type))
+    if (parseDataType(r.key) == type)
       ofType = r.nanEqual ? r.nanEqual : ofType;
     else if (fnmatch(r.key.c_str(), name.c_str(), 0) == 0)
       ofName = r.nanEqual ? r.nanEqual : ofName;

@@ -3,6 +3,7 @@
 #include "RunSteps.h"
 
 #include "AllowTf32.h"
+#include "FileBytes.h"
 #include "FreedMemory.h"
 #include "ModelValues.h"
 #include "RunCapture.h"
@@ -256,6 +257,7 @@ Outcome<ExecutedRun> execute(RunContext &c, PlannedRun &planned, GivenRun &given
   OPC_RETURN_IF_ERROR(watchers.open(c, session));
   double start = c.trace.now();
   Status ran = runAll(c, session, watchers, &executed);
+  if (ran) ran = mappedFilesAreWhole();
   c.trace.span("run", start);
   if (ran && watchers.captures && !executed.signal) ran = watchers.capture.finish(&c.notes);
   if (!ran) return afterFailure(c, session, watchers.trap, ran);
