@@ -3,6 +3,7 @@
 #pragma once
 
 #include "DnnlBinding.h"
+#include "EdgeMemory.h"
 
 namespace opc::ops {
 
@@ -46,6 +47,7 @@ private:
   Executions executions(const Described &pd) const;
   void run(DeviceCtx *ctx, Executions &executions, bool activates);
   void activate(DeviceCtx *ctx) const;
+  void placeEdges(Executions &executions, char *memory);
 
   ConvGeometry geometry_;
   ConvDirection direction_;
@@ -59,6 +61,8 @@ private:
   float *target_ = nullptr;
   int sourceArg_ = 0, targetArg_ = 0;
   int64_t samples_ = 0, sourceSample_ = 0, targetSample_ = 0; // elements of a sample
+  size_t sourceEdge_ = 0, targetEdge_ = 0; // bytes of a reordered source, of a target that is reordered
+  std::shared_ptr<EdgeMemory> edges_;      // where they lie during a run
   DnnlBuffers buffers_;
 };
 
