@@ -69,6 +69,20 @@ class Settings(Checks):
         self.assertNotIn("note: ", self.check("g.pbtxt").stderr)
         self.assertIn("note: no graph that is checked fits 'k*', for which all rules are left out\n", self.check("g.pbtxt", "--ignore", "k*:*").stderr)
         self.assertNotIn("note: the tolerance", self.check("--no-run").stderr)
+        self.write("gone.opc.lock", self.read("g.opc.lock"))  # of a graph that is no longer there: its outputs are not known
+        self.assertNotIn("note: the tolerance", self.check().stderr)
+
+    def test_names_that_mean_the_same(self):
+        self.write("graphs/deep/g.pbtxt", self.read("g.pbtxt"))
+        self.write("graphs/deep/g.opc.lock", self.read("g.opc.lock"))
+        for glob in ("deep/g.*", "./deep/./g.*", "other/../deep/g.*", "../graphs/deep/*"):
+            done = subprocess.run([OPC, "check", "deep/g.pbtxt", "--ignore", glob + ":*"], cwd=self.path("graphs"), capture_output=True, text=True)
+            self.assertEqual((done.returncode, "note" in done.stderr), (0, False), glob + done.stderr)
+        for name in ("f32", "float32", "kFloat"):
+            self.settings(f'[tolerance]\n{name} = {{ rtol = 10, atol = 10 }}\n')
+            self.assertEqual(self.rules("g.pbtxt"), self.everything - {"NUMERIC_MISMATCH"}, name)
+        self.settings('[check.ignore]\n"" = ["*"]\n')
+        self.assertIn("a glob of graphs is empty (opc.toml:2)", self.check("g.pbtxt", code=2).stderr)
 
     def test_graphs_are_named_from_the_folder_of_the_settings(self):
         self.settings('[check.ignore]\n"graphs/trial/*" = ["*"]\n')
