@@ -360,19 +360,12 @@ Status Session::Impl::giveValue(const std::string &name, const OutsideValue &val
     runtime::makeBools(bools.data(), bools.size());
   }
   const runtime::ModelPort *variable = here[0]->variable(index);
-  if (!isBool && variable && isInPlace(variable) && mayWait(*variable, value)) {
-    graph().fillLater(variable->tensor,
-                      [value](void *to) {
-                        value.pages->copy(value.bytes, to);
-                        return Status::ok();
-                      },
-                      {options.planBytes, value.bytes.data()});
-    if (!isSet[index]) --unset;
-    isSet[index] = true;
-    return Status::ok();
-  }
   if (!isBool && variable && isInPlace(variable)) {
-    value.pages->copy(value.bytes, graph().data(variable->tensor));
+    const auto fill = [value](void *to) { return value.pages->copy(value.bytes, to), Status::ok(); };
+    if (mayWait(*variable, value))
+      graph().fillLater(variable->tensor, fill, {options.planBytes, value.bytes.data()});
+    else
+      (void)fill(graph().data(variable->tensor));
     if (!isSet[index]) --unset;
     isSet[index] = true;
     return Status::ok();
@@ -381,8 +374,6 @@ Status Session::Impl::giveValue(const std::string &name, const OutsideValue &val
   value.pages->letGo();
   return Status::ok();
 }
-
-uint64_t defaultMemoryLimit() { return runtime::machineMemory() / 10 * 9; }
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Session::Session(Session &&) noexcept = default;
@@ -528,16 +519,6 @@ Result<Session> Session::Impl::load(plan::Plan *plan, const OutsideValues &outsi
     impl->leaveOpen(*plan, registry, threads);
   }
   return Session(std::move(impl));
-}
-
-RunningOp runningOp() noexcept {
-  const auto [name, type] = KernelTask::runningOp();
-  return {name, type};
-}
-
-std::string runningKernel() {
-  const RunningOp op = runningOp();
-  return op.name ? std::string("op ") + op.name + " (" + op.type + ")" : "";
 }
 
 const SessionInterface &Session::interface() const { return impl_->interface; }

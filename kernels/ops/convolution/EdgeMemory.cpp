@@ -28,7 +28,7 @@ EdgeMemory::Lease::Lease(EdgeMemory &memory, size_t bytes) : memory_(memory) {
   }
   if (block_.bytes >= bytes) return;
   block_ = Block(); // before the larger one is taken
-  block_ = {bytes, user_op::Scratch<char>(static_cast<int64_t>(bytes))};
+  block_ = {bytes, cpu::Scratch<char>(static_cast<int64_t>(bytes))};
 }
 
 EdgeMemory::Lease::~Lease() {

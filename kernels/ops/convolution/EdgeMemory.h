@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "opc/StagedKernel.h"
+#include "DnnlHandle.h"
 
 #include <cstddef>
 #include <memory>
@@ -32,7 +32,7 @@ public:
     friend class EdgeMemory;
     struct Block {
       size_t bytes = 0;
-      user_op::Scratch<char> data;
+      cpu::Scratch<char> data;
     };
     EdgeMemory &memory_;
     Block block_;

@@ -196,10 +196,9 @@ public:
     invocation.watch().lap("check");
     OPC_RETURN_IF_ERROR(checkShapes(checked));
     noteTensors(invocation, checked);
-    std::vector<std::string> gone = files.orphans;
-    for (const GraphReport &removed : report.graphs) gone.push_back(removed.graph);
-    for (const std::string &note : unusedSettings(invocation.config(), settings_, checked, gone, positional.empty()))
-      invocation.note(note);
+    const CheckedAll all{checked, report.graphs, files.orphans};
+    for (const std::string &n : unusedSettings(invocation.config(), settings_, all, positional.empty()))
+      invocation.note(n);
     if (updateFlags_.wanted) OPC_RETURN_IF_ERROR(updateLocks(updateFlags_, &checked));
     for (CheckedGraph &c : checked) report.graphs.push_back(std::move(c.report));
     if (!settings_.isAgainst) OPC_RETURN_IF_ERROR(addOrphans(files.orphans, &report));
