@@ -1,8 +1,8 @@
 // What is true of the process and not of one session.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/CpuDevice.h"
 #include "KernelTask.h"
 #include "Session.h"
+#include "cpu/CpuDevice.h"
 
 namespace opc {
 

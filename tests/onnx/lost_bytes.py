@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import messages as m  # noqa: E402
 
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
-TABLE = np.arange(9001 * 7, dtype=np.float32).reshape(9001, 7)  # 252,028 bytes: of the last page the file has a part
+TABLE = np.arange(40001 * 31, dtype=np.float32).reshape(40001, 31)  # 4,960,124 bytes: of the last page the file has a part
 
 
 class LostBytes(unittest.TestCase):
@@ -30,7 +30,7 @@ class LostBytes(unittest.TestCase):
             f.write(data)
 
     def model(self, tensor):
-        return m.model(m.graph([m.node("Gather", ["t", "ids"], ["y"])], [m.value("ids", (2,), 7)], [m.value("y", (2, 7))], [tensor]))
+        return m.model(m.graph([m.node("Gather", ["t", "ids"], ["y"])], [m.value("ids", (2,), 7)], [m.value("y", (2, 31))], [tensor]))
 
     def runs_while(self, command, lost, size):
         """A run that goes on until a signal, whose first step is over when `lost` gets `size` bytes; its code and what it says."""
@@ -55,7 +55,7 @@ class LostBytes(unittest.TestCase):
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def test_of_a_model_its_data_and_a_plan(self):
-        np.save(self.path("ids.npy"), np.array([0, 9000]))
+        np.save(self.path("ids.npy"), np.array([0, 40000]))
         for what, lost in (("inline", "model.onnx"), ("beside", "t.data"), ("plan", "model.plan"), ("runtime", "model.plan")):
             for cut in (8, 6000, None):  # in the last page, pages of it, all
                 self.write("t.data", TABLE.tobytes())
@@ -64,7 +64,7 @@ class LostBytes(unittest.TestCase):
                 subprocess.run([os.path.join(BIN, "opc"), "compile", "model.onnx", "-o", "model.plan", "--quiet"], cwd=self.folder, check=True)
                 command = {"runtime": ["opc-runtime", "model.plan"], "plan": ["opc", "run", "model.plan"]}.get(what, ["opc", "run", "model.onnx"])
                 size = os.path.getsize(self.path(lost))
-                code, said = self.runs_while([*command, "--repeat", "2000000000"], lost, 0 if cut is None else size - cut)
+                code, said = self.runs_while([*command, "--repeat", "1000000000"], lost, 0 if cut is None else size - cut)
                 with self.subTest(what=what, cut=cut):
                     self.assertEqual(code, 5, said)
                     self.assertRegex(said, rf"error\[OPC0702\]: \S*{lost}: the file became shorter while it was read")
