@@ -6,14 +6,20 @@
 #include "RegionEmitter.h"
 #include "RegionKey.h"
 
+#include <algorithm>
+
 namespace opc {
 namespace {
 
 class Imager final : public RegionImager {
 public:
   std::optional<Made> make(const Region &region, CodeLevel level, std::string *reason) override {
+    // Nobody knows how a plugin's loops were compiled: its ops are compared one by one, too, and what this processor
+    // cannot run stands by what it can.
+    const CodeLevel own = processorLevel();
+    const bool isForeign = !std::all_of(region.steps.begin(), region.steps.end(), isBuiltIn);
+    if (isForeign && level > own && own != CodeLevel::kNone && !make(region, own, reason)) return std::nullopt;
     std::optional<Made> made = proven(region, level, reason);
-    // Nobody knows how a plugin's loops were compiled: its ops are compared one by one, too.
     for (size_t i = 0; made && i < region.steps.size(); ++i)
       if (!isBuiltIn(region.steps[i]) && !proven(stepAlone(region, i), level, reason)) return std::nullopt;
     return made;

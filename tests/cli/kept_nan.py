@@ -81,7 +81,8 @@ class KeptNan(unittest.TestCase):
             yield "g.plan", ["-j", threads], RUNTIME
 
     def check(self, x, nans, weights="w.npz", part=0):
-        """Where NaN is with --no-fuse, but for `part` of all, where an order of sums decides; numbers differ by the rounding of what was joined."""
+        """Where NaN is with --no-fuse, but for `part` of all, where an order of sums decides; numbers differ by the rounding of what was joined,
+        and with `part` the order of sums decides of some, too, on which side of zero an overflow lies."""
         plain = self.values("g.pbtxt", x, "--no-fuse", weights=weights)
         self.assertEqual(np.isnan(plain).any(), nans)
         for graph, more, program in self.ways():
@@ -89,7 +90,8 @@ class KeptNan(unittest.TestCase):
             wrong = np.isnan(found) != np.isnan(plain)
             self.assertLessEqual(wrong.sum(), part * wrong.size, (graph, more))
             good = np.isfinite(plain) & ~wrong
-            np.testing.assert_allclose(found[good], plain[good], rtol=1e-4, atol=1e-4)
+            far = ~np.isclose(found[good], plain[good], rtol=1e-4, atol=1e-4)
+            self.assertLessEqual(far.sum(), 5 * part * wrong.size, (graph, more))
 
     def test_nothing_changes_for_numbers(self):
         self.check(self.x, False)
