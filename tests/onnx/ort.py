@@ -16,6 +16,16 @@ def is_there():
     return os.path.isdir(os.path.join(PEERS, "node_modules", "onnxruntime-node"))
 
 
+def saturates():
+    """Whether its products of 8-bit integers do: on x86-64 without VNNI it adds pairs of them in 16 bits, as its page on quantization says."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as f:
+            flags = next((line.split(":", 1)[1].split() for line in f if line.startswith("flags")), [])
+    except OSError:
+        return False
+    return "avx2" in flags and not {"avx_vnni", "avx512_vnni"} & set(flags)
+
+
 def judges(test):
     """Whether it is there to judge; else the test is skipped when it has ended well, and not passed by its other judges alone."""
     if not is_there() and not getattr(test, "unjudged", False):

@@ -289,7 +289,7 @@ class ZeroPoints(Form):
         wanted = self.outputs_of("model.onnx", i0=x)["o0"]
         self.opc("compile", "model.onnx", "--emit", "onnx", "-o", "out.onnx")
         np.testing.assert_array_equal(self.outputs_of("out.onnx", i0=x)["o0"], wanted)
-        if ort.judges(self):
+        if ort.judges(self) and not ort.saturates():
             for name in ("model.onnx", "out.onnx"):
                 made = ort.run(self.dir, [(name, {"i0": x})])[0]["o0"]
                 np.testing.assert_array_less(np.abs(made.astype(int) - wanted), 2)  # ONNX Runtime rounds halves of products in another order
