@@ -114,8 +114,9 @@ def judge(folder, only, options):
             else:
                 for n in group:
                     wrong = judge.differs(n, result)
-                    if wrong and cases.of[n][0]["name"] in OF_INTEGERS and ort.saturates():
-                        missing[group].append("saturates")
+                    op, instance, _ = cases.of[n]
+                    if wrong and op["name"] in OF_INTEGERS and ort.saturates():
+                        missing[op["name"], instance.dtype].append("saturates")
                         continue
                     failures += [wrong] if wrong else []
                     agreed += not wrong
