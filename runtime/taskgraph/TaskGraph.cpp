@@ -394,7 +394,7 @@ void TaskGraph::notePacked(uint32_t index) {
 
 /// Whether the kernel that is to be made reads this input where it lies, and no copy of it: from now on.
 bool TaskGraph::readElsewhere(uint32_t index, size_t input) {
-  constexpr uint64_t kWorthIt = 64 * 1024;
+  constexpr uint64_t kWorthIt = uint64_t{64} << 10;
   const ModelTask &task = model_.tasks[index];
   const uint32_t tensor = task.inputs[input], reg = model_.tensors[tensor].reg;
   const auto lies = elsewhere_.find(reg);

@@ -46,14 +46,14 @@ Maybe<void> inferBatchGather(InferContext *ctx) {
 
 enum class Form { kAxis, kEmbedding, kBatch };
 
-template <Form form> class GatherKernel final : public BindingKernel, public UnalignedInputs {
+template <Form kForm> class GatherKernel final : public BindingKernel, public UnalignedInputs {
 public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     const Tensor &in = ctx->In(inArg), &indices = ctx->In("indices");
     const int64_t axis = axisOf(*ctx);
     return withIndices(indices, [&](const auto *index) {
-      const char *into = form == Form::kEmbedding ? "the entries of weight" : "the gathered axis";
-      const AxisRows rows(ctx, index, "indices", inArg, axis, into, form == Form::kBatch);
+      const char *into = kForm == Form::kEmbedding ? "the entries of weight" : "the gathered axis";
+      const AxisRows rows(ctx, index, "indices", inArg, axis, into, kForm == Form::kBatch);
       if (isOnGpu(ctx)) return bindGatherOnGpu(ctx, in, ctx->Out("out"), rowIndices(ctx, rows));
       return bindGather(in, ctx->Out("out"), rows);
     });
@@ -63,10 +63,10 @@ public:
   }
 
 private:
-  static constexpr const char *inArg = form == Form::kEmbedding ? "weight" : "in";
+  static constexpr const char *inArg = kForm == Form::kEmbedding ? "weight" : "in";
   static int64_t axisOf(const KernelContext &ctx) {
-    if (form == Form::kEmbedding) return 0;
-    if (form == Form::kBatch) return ctx.Desc("indices").shape().NumAxes() - 1;
+    if (kForm == Form::kEmbedding) return 0;
+    if (kForm == Form::kBatch) return ctx.Desc("indices").shape().NumAxes() - 1;
     return valueOf(resolveAxis(ctx.Attr<int64_t>("axis"), ctx.Desc(inArg).shape().NumAxes()));
   }
 };
