@@ -59,16 +59,20 @@ const char *pathOfMapping(const void *address) {
   return nullptr;
 }
 
-std::string shortenedMapping() {
+Status mappingsAreWhole(const void *address) {
+  const auto at = reinterpret_cast<uintptr_t>(address);
   const std::lock_guard<std::mutex> lock(forgetting);
   for (const Mapping &m : mappings) {
     const char *path = m.path;
     struct stat now{};
-    if (!path || m.end <= m.begin || m.node == 0 || ::stat(path, &now) != 0) continue;
+    if (!path || m.end <= m.begin || m.node == 0 || (address && (at < m.begin || at >= m.end))) continue;
+    if (::stat(path, &now) != 0) continue;
     if (now.st_dev != m.device || now.st_ino != m.node) continue; // another file has the name: the mapped one stays
-    if (static_cast<uint64_t>(now.st_size) < m.end - m.begin) return path;
+    if (static_cast<uint64_t>(now.st_size) >= m.end - m.begin) continue;
+    return Status(StatusCode::kExecution, "OPC0702", std::string(path) + ": the file became shorter while it was read")
+        .withHelp("leave files alone that a run reads, or replace them by renaming");
   }
-  return "";
+  return Status::ok();
 }
 
 } // namespace opc

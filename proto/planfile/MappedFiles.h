@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "opc/Status.h"
+
 #include <cstddef>
 #include <string>
 
@@ -14,8 +16,8 @@ void forgetMapping(const char *data);
 /// The name of the file of which `address` is mapped, or null. Async-signal-safe.
 const char *pathOfMapping(const void *address);
 
-/// The name of a mapped file that has fewer bytes by now than are mapped; "" when there is none. What was read beyond
-/// its end was zeros, or ended the process.
-std::string shortenedMapping();
+/// OPC0702 where a mapped file, or the one of which `address` is mapped, has fewer bytes by now than are mapped: what
+/// was read beyond its end was zeros, or ends the process.
+Status mappingsAreWhole(const void *address = nullptr);
 
 } // namespace opc

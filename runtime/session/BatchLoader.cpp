@@ -126,6 +126,11 @@ Result<BatchLoader> BatchLoader::create(const Session &session, std::vector<Sour
 }
 
 Status BatchLoader::feed(Session &session, int64_t step) {
+  const auto checkFiles = [this] {
+    for (const Source &s : sources_) OPC_RETURN_IF_ERROR(s.data.isWhole());
+    return Status::ok();
+  };
+  OPC_RETURN_IF_ERROR(checkFiles());
   const int64_t *examples = order_.batchOf(step);
   for (const Source &s : sources_) {
     OPC_ASSIGN_OR_RETURN(void *const memory, session.inputMemory(s.input));
@@ -140,7 +145,7 @@ Status BatchLoader::feed(Session &session, int64_t step) {
     for (int64_t i = 0; i < order_.batch(); ++i)
       std::memcpy(to + static_cast<size_t>(i) * bytes, s.data.data() + static_cast<size_t>(examples[i]) * bytes, bytes);
   }
-  return Status::ok();
+  return checkFiles();
 }
 
 } // namespace opc

@@ -56,7 +56,7 @@ public:
   /// Whether `sources` are of exactly the inputs' shapes, and these have no first dimension in common.
   static bool isWhole(const Session &session, const std::vector<Source> &sources);
   const BatchOrder &order() const { return order_; }
-  /// Copies the examples of step `step` into the session's inputs.
+  /// Copies the examples of step `step` into the session's inputs. OPC0702 where a mapped file has become shorter.
   Status feed(Session &session, int64_t step);
 
 private:

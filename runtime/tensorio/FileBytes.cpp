@@ -118,12 +118,7 @@ void FileBytes::letGo(std::string_view part) const {
 
 const char *mappedFileAt(const void *address) { return pathOfMapping(address); }
 
-Status mappedFilesAreWhole() {
-  const std::string path = shortenedMapping();
-  if (path.empty()) return Status::ok();
-  return Status(StatusCode::kExecution, "OPC0702", path + ": the file became shorter while it was read")
-      .withHelp("leave files alone that a run reads, or replace them by renaming");
-}
+Status mappedFilesAreWhole() { return mappingsAreWhole(); }
 
 AtomicFile::~AtomicFile() {
   if (fd_ >= 0 && path_ != "-") ::close(fd_);

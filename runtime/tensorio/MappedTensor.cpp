@@ -1,6 +1,7 @@
 // Tensors in place.
 // SPDX-License-Identifier: Apache-2.0
 #include "MappedTensor.h"
+#include "MappedFiles.h"
 #include "TensorFormat.h"
 
 #include <cstring>
@@ -35,6 +36,8 @@ Result<user_op::TensorDesc> MappedTensor::describe(const std::string &spec, Data
   OPC_ASSIGN_OR_RETURN(const TensorFile file, TensorFile::open(spec));
   return file.describe(expected);
 }
+
+Status MappedTensor::isWhole() const { return mapped_ ? mappingsAreWhole(mapped_) : Status::ok(); }
 
 Result<HostTensor> MappedTensor::toHost() const {
   Result<HostTensor> t = HostTensor::createUninitialized(desc_.data_type(), desc_.shape());

@@ -25,6 +25,9 @@ public:
   const user_op::TensorDesc &desc() const { return desc_; }
   const char *data() const { return mapped_ ? mapped_ : owned_.as<char>(); }
   bool isMapped() const { return mapped_ != nullptr; }
+  /// OPC0702 where it is mapped and its file has become shorter: to be asked before elements are read, which would end
+  /// the process, and behind it, for those of the file's last page are zeros then.
+  Status isWhole() const;
   /// The elements in memory; a copy when they are mapped.
   Result<HostTensor> toHost() const;
 

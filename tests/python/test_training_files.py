@@ -149,6 +149,22 @@ class TrainingFiles(ScratchTest):
         self.assertEqual(self.files(), ["c.st"])
         self.assertEqual(bits(self.train(steps=9, resume=self.path("c.st"))), bits(self.train(steps=9)))
 
+    def test_a_data_set_that_becomes_shorter(self):
+        """Pages that are no longer there would end the process with SIGBUS."""
+        path = self.path("long.npy")
+
+        def cut(training, line):
+            os.truncate(path, 4096)
+
+        long = {"x": path, "t": np.tile(T, 100)}
+        for data, validation in ((long, {}), (DATA, {"validate": long, "validate_graph": forward(), "validate_every": 1})):
+            np.save(path, np.tile(X, (100, 1)))
+            with self.subTest(validates=bool(validation)), self.assertRaises(opc.ExecutionError) as failure:
+                opc.train(step(), data, shuffle=True, steps=3, on_step=cut, save=self.path("c.st"), **validation)
+            self.assertEqual(failure.exception.code, "OPC0702")
+            self.assertIn(f"{path}: the file became shorter while it was read", str(failure.exception))
+            self.assertNotIn("c.st", self.files())
+
     def test_a_run_that_is_done_writes_nothing(self):
         self.train(steps=4, save=self.path("c.st"))
         done = self.train(steps=4, resume=self.path("c.st"), save=self.path("d.st"), metrics=self.path("m.jsonl"))

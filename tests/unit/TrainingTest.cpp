@@ -175,6 +175,14 @@ TEST_CASE("a loader feeds rows, from files in place", "[training]") {
   refused(tensor<float>(kFloat, {2, 1}, {0, 1}), "OPC0704");
   refused(tensor<float>(kFloat, {4}, {0, 1, 2, 3}), "OPC0704");
   refused(tensor<float>(kFloat, {1, 2}, {0, 1}), "OPC0704"); // fewer examples than a batch
+
+  const uintmax_t whole = std::filesystem::file_size(path);
+  for (const uintmax_t bytes : {whole - 4, uintmax_t{0}}) { // zeros would be read, and a page that is gone
+    std::filesystem::resize_file(path, bytes);
+    const Status shorter = loader->feed(*s, 0);
+    CHECK(shorter.id() == "OPC0702");
+    CHECK(shorter.message() == path + ": the file became shorter while it was read");
+  }
 }
 
 TEST_CASE("random operators draw by step and seed", "[training][random]") {
