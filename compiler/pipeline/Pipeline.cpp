@@ -28,6 +28,7 @@
 #include "OnnxImport.h"
 #include "OpcDialect.h"
 #include "OpenCompilation.h"
+#include "OptionChecks.h"
 #include "PhasePasses.h"
 #include "PhaseSource.h"
 #include "PhysicalGraph.h"
@@ -202,7 +203,8 @@ bool isRewritten(ModuleOp graph, Rewrite rewrite, const CompileOptions &options)
 
 struct Pipeline::Impl {
   Impl(const Registry &r, CompileOptions o)
-      : registry(r), options(std::move(o)), context(MLIRContext::Threading::DISABLED), findings(options.maxErrors) {
+      : registry(r), options(std::move(o)), context(MLIRContext::Threading::DISABLED),
+        findings(std::max<size_t>(options.maxErrors, 1)) {
     throwFatalErrors();
     context.disableMultithreading(); // a context made without threads still locks and caches for them by itself
     context.loadDialect<func::FuncDialect>();
@@ -505,12 +507,15 @@ Pipeline::Pipeline(const Registry &registry, CompileOptions options)
 Pipeline::~Pipeline() = default;
 
 bool Pipeline::import(const std::string &name, SharedBytes bytes) {
-  return impl_->phase(Phase::kImport, [&] { return impl_->import(name, std::move(bytes)); });
+  return impl_->phase(Phase::kImport, [&] {
+    return checkOptions(impl_->options, name, impl_->findings.incoming()) && impl_->import(name, std::move(bytes));
+  });
 }
 
 bool Pipeline::import(ModelSource model, SharedBytes bytes) {
   return impl_->phase(Phase::kImport, [&] {
     impl_->source = {model.file->name, ""};
+    if (!checkOptions(impl_->options, impl_->source.name, impl_->findings.incoming())) return false;
     crashAs(plannedCrash(Phase::kImport, model.file->name));
     impl_->keepBinary(std::exchange(bytes, {}));
     for (opc::Diagnostic &d : model.warnings) impl_->findings.incoming()->push_back(std::move(d));
@@ -524,6 +529,7 @@ bool Pipeline::resume(const std::string &name, std::string bytes, std::optional<
   Phase reached = after.value_or(Phase::kImport);
   const bool isRead = impl.phase(std::min(reached, Phase::kSchedule), [&] {
     impl.source = {name, ""};
+    if (!checkOptions(impl.options, name, impl.findings.incoming())) return false;
     impl.found.format = "MLIR";
     impl.module = readSavedModule(&impl.context, &impl.source.name, bytes, after, &impl.options, &reached);
     for (opc::Diagnostic &d : *impl.findings.incoming())

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <sstream>
 
@@ -282,6 +283,49 @@ TEST_CASE("a tensor used twice by one op is not overwritten through one of its n
 TEST_CASE("OneFlow's hints on input names are understood", "[pipeline]") {
   for (const char *hint : {":S0", ":B", "|n"})
     REQUIRE(firstError(std::string(kInput) + relu("r", std::string("x/out") + hint) + output("y", "r/y_0")) == "");
+}
+
+TEST_CASE("what no graph can be compiled with is refused before it is read", "[pipeline]") {
+  const auto refusal = [](const std::function<void(CompileOptions *)> &change) {
+    CompileOptions options;
+    change(&options);
+    Pipeline p(registry(), options), resumed(registry(), options);
+    CHECK_FALSE(p.import("g.pbtxt", kInput + output("y", "x/out")));
+    CHECK_FALSE(resumed.resume("g.mlir", "module {}", std::nullopt));
+    CHECK(p.errorClass() == StatusCode::kUsage);
+    REQUIRE(p.diagnostics().size() == 1);
+    REQUIRE(resumed.diagnostics().size() == 1);
+    CHECK(resumed.diagnostics()[0].message == p.diagnostics()[0].message);
+    CHECK(p.diagnostics()[0].code == "OPC0001");
+    return p.diagnostics()[0].message;
+  };
+  for (const char *device : {"tpu", "", "gpu:", "gpu:3-1", "GPU"})
+    CHECK(refusal([&](CompileOptions *o) { o->device = device; }) ==
+          std::string("CompileOptions::device is '") + device +
+              "', expected one of cpu, gpu, gpu:N, sim, sim:N; gpu:0-3 and sim:0-3 of several ranks");
+  CHECK(refusal([](CompileOptions *o) { o->maxErrors = 0; }) ==
+        "CompileOptions::maxErrors is 0, expected 1 or more: the first error says what is wrong");
+  CHECK(refusal([](CompileOptions *o) { o->mesh.emplace(); }) ==
+        "CompileOptions::mesh.dims is empty, expected 1 to 8 dimensions of 1 or more, 1,048,576 devices at most");
+  CHECK(refusal([](CompileOptions *o) { o->mesh.emplace().dims = {2, -2}; }).find("mesh.dims is 2x-2, expected") !=
+        std::string::npos);
+  CHECK(refusal([](CompileOptions *o) {
+          o->mesh.emplace().dims = {2};
+          o->mesh->microBatches = 0;
+        }) == "CompileOptions::mesh.microBatches is 0, expected a number from 1 to 1024");
+  CHECK(refusal([](CompileOptions *o) { o->gradient.emplace().order = -1; }) ==
+        "CompileOptions::gradient.order is -1, expected a number from 1 to 4");
+  CHECK(refusal([](CompileOptions *o) {
+          o->gradient.emplace().recompute.segments = -2;
+        }).find("gradient.recompute.segments is -2, expected a number from -1") != std::string::npos);
+  CHECK(refusal([](CompileOptions *o) { o->gradient.emplace().training.emplace().accumulate = 0; }) ==
+        "CompileOptions::gradient.training.accumulate is 0, expected a number from 1 to 4294967295");
+  CHECK(refusal([](CompileOptions *o) { o->sizes.sizes = {{"n", 4, 3}}; }) ==
+        "CompileOptions::sizes: n is 4..3, expected a range that begins at 1 or later");
+  CHECK(refusal([](CompileOptions *o) {
+          o->sizes.sizes = {{"n", 1, 3}};
+          o->sizes.dims["x"] = {1};
+        }) == "CompileOptions::sizes.dims of x is 1, expected a number from -1 to 0; -1: fixed");
 }
 
 TEST_CASE("a shape from the command line replaces the graph's", "[pipeline]") {
