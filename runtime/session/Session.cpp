@@ -20,6 +20,7 @@
 #include "PlanFile.h"
 #include "PlanGraphs.h"
 #include "PrintableText.h"
+#include "SessionChecks.h"
 #include "TextParts.h"
 #include "Watchdog.h"
 #include "cpu/CpuDevice.h"
@@ -402,6 +403,7 @@ static Status refusal(const plan::Plan &plan, const Status &status) {
 /// Before anything is read of the plan.
 static Status checkStart(std::string_view planBytes, const SessionOptions &options) {
   OPC_RETURN_IF_ERROR(checkCodeLevel());
+  OPC_RETURN_IF_ERROR(runtime::checkOptions(options));
   if (!options.communicator || options.communicator->size() == 1) return Status::ok();
   return runtime::checkAllHaveTheSame(*options.communicator, "plans", planBytes);
 }
@@ -448,10 +450,6 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
 
 Result<Session> Session::Impl::load(plan::Plan *plan, const OutsideValues &outside, const Registry &registry,
                                     const SessionOptions &options) {
-  if (options.threads < 0 || options.threads > kMostThreads)
-    return Status(StatusCode::kUsage, "OPC0001",
-                  "SessionOptions::threads is " + std::to_string(options.threads) + ", expected at most " +
-                      std::to_string(kMostThreads) + ", or 0: one for each core that the process may use");
   const plan::Plan sizes = runtime::FreeSizes::takeOut(plan);
   constexpr int64_t kMostRanks = 1024; // a file must not be able to start any number of threads
   int64_t ranks = options.communicator ? options.communicator->size() : options.ranks;

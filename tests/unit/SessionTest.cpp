@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <limits>
 #include <new>
 #include <thread>
 
@@ -255,6 +256,24 @@ TEST_CASE("a session has a number of threads that there can be", "[session]") {
     REQUIRE_FALSE(session);
     CHECK(session.status().id() == "OPC0001");
     CHECK(session.status().message().find(std::to_string(threads) + ", expected at most 4096") != std::string::npos);
+  }
+}
+
+TEST_CASE("a session has ranks and a time to wait that there can be", "[session]") {
+  const auto refusal = [](const SessionOptions &options) {
+    const Result<Session> session = Session::load(chain(2).encode(), registry(), options);
+    REQUIRE_FALSE(session);
+    CHECK(session.status().id() == "OPC0001");
+    CHECK(session.status().code() == StatusCode::kUsage);
+    return session.status().message();
+  };
+  SessionOptions options;
+  options.ranks = -1;
+  CHECK(refusal(options) == "SessionOptions::ranks is -1, expected 1 or more, or 0: as many as the plan is for");
+  for (const double seconds : {0.0, -1.0, 1e300, std::numeric_limits<double>::quiet_NaN()}) {
+    options = {};
+    options.timeout = seconds;
+    CHECK(refusal(options).find("SessionOptions::timeout is ") == 0);
   }
 }
 
