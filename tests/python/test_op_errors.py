@@ -30,6 +30,28 @@ def _(x):
 @opc.op("demo::apart", like="x", isolation="process")
 def apart(x):
     return helper(x)
+def singular(x):
+    return np.linalg.inv(np.zeros((2, 2))) + x
+@opc.op("demo::numpys", like="x")
+def numpys(x):
+    return singular(x)
+@opc.op("demo::wide", like="x")
+def wide(x):
+    return x.astype("f8")
+@opc.op("demo::graded", like="x")
+def graded(x):
+    return x
+@graded.grad
+def both(dy):
+    return dy, dy
+@opc.op("demo::wide_apart", like="x", isolation="process")
+def wide_apart(x):
+    return x.astype("f8")
+kept = []
+@opc.op("demo::keeps", like="x")
+def keeps(x):
+    kept.append(x)
+    return x + 1
 """
 GRAPH = "import ops, numpy as np, opc; g = opc.Graph('g'); x = g.input('x', (1,)); "
 MXNET = """
@@ -93,6 +115,24 @@ class Errors(StyleTest):
         self.assertIn("ops.py:4, in helper", message)
         self.assertIn("in apart\n", message)
         self.assertNotIn("_worker.py", message)
+
+    def test_what_is_wrong_with_results_has_the_line_of_the_kernel(self):
+        made, path = "g.output('y', ops.{}(x)); g.compile()", re.escape(self.path("ops.py"))
+        for begins, name, graph, says in (
+            ('@opc.op("demo::wide"', "wide", made.format("wide"), "output 'y' is float64, expected float32"),
+            ('@opc.op("demo::wide_apart"', "wide_apart", made.format("wide_apart"), "output 'y' is float64, expected float32"),
+            ('@opc.op("demo::keeps"', "keeps", made.format("keeps"), "has kept its input 'x'"),
+            ("@graded.grad", "both", "g.output('l', ops.graded(x).sum()); g.grad('l', ['x']).compile()", "has returned 2 arrays, expected 1"),
+        ):
+            line = OPS[: OPS.index(begins)].count("\n") + 1
+            with self.subTest(name=name):
+                self.assertRegex(self.failing(GRAPH + graph + ".run(x=np.ones(1, 'f'))"), rf"error\[OPC062[34]\].*{says}.* \({path}:{line}, in {name}\)\n")
+
+    def test_the_line_is_the_user_s_where_numpy_raises(self):
+        said = self.failing(GRAPH + "g.output('y', ops.numpys(x)); g.compile().run(x=np.ones(1, 'f'))")
+        line = OPS[: OPS.index("    return np.linalg")].count("\n") + 1
+        self.assertIn(f"LinAlgError: Singular matrix ({self.path('ops.py')}:{line}, in singular)\n", said)
+        self.assertIn("linalg.py", said)
 
     def test_a_class_shows_its_own_frames(self):
         for shape, where in (("(1, 2)", "program.py\", line 5, in forward"), ("(2,)", "program.py:10, in infer_shape")):

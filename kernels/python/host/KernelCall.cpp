@@ -286,6 +286,13 @@ Status KernelCall::refuseKept() {
   return Status::ok();
 }
 
+/// What is wrong with results has no line of its own, as an exception has: it gets that of the kernel.
+Status KernelCall::withPlace(const Status &failure) const {
+  if (failure.id() != "OPC0623" && failure.id() != "OPC0624") return failure;
+  return Status(failure.code(), failure.id(), failure.message() + definedAt(function_.function.get()))
+      .withHelp(failure.help());
+}
+
 Status KernelCall::call(DeviceCtx *ctx, bool followed) {
   PythonTurn turn(op_);
   if (!turn.status().isOk()) return turn.status();
@@ -294,7 +301,7 @@ Status KernelCall::call(DeviceCtx *ctx, bool followed) {
   PyRef result = PyRef::take(PyObject_Vectorcall(function_.function.get(), arguments_.data() + 1,
                                                  positionals_ | PY_VECTORCALL_ARGUMENTS_OFFSET, keywordNames_.get()));
   if (!result) [[unlikely]]
-    return takePythonError(op_);
+    return withPlace(takePythonError(op_));
   Status status;
   if (!function_.takesOut) {
     status = storeAll(result.get());
@@ -306,10 +313,12 @@ Status KernelCall::call(DeviceCtx *ctx, bool followed) {
   }
   result = {};
   if (!status.isOk()) [[unlikely]]
-    return status;
+    return withPlace(status);
   if (isWidened_) writeWidened();
   status = refuseKept();
-  if (followed && status.isOk()) turn.leaveToNext();
+  if (!status.isOk()) [[unlikely]]
+    return withPlace(status);
+  if (followed) turn.leaveToNext();
   return status;
 }
 

@@ -16,6 +16,9 @@ namespace opc::python {
 /// Turns the Python error that is set into a Status, and clears it: OPC0622 with the traceback.
 Status takePythonError(const std::string &op);
 
+/// " (ops.py:7, in twice)": where a function is defined; "" for one of opc's own.
+std::string definedAt(PyObject *function);
+
 /// What _host.find() answers: the function and how it wants its arguments.
 struct KernelFunction {
   PyRef function;
@@ -74,6 +77,7 @@ private:
   Status storeNamed(PyObject *result);
   Status storeOne(PyObject *value, Output &output);
   Status refuseKept();
+  Status withPlace(const Status &failure) const;
 
   std::string op_, node_;
   KernelFunction function_;

@@ -236,6 +236,13 @@ Status takePythonError(const std::string &op) {
   return Status(isOfSetup ? StatusCode::kUnsupported : StatusCode::kExecution, id, message).withHelp(help);
 }
 
+std::string definedAt(PyObject *function) {
+  const PyRef ask = hostFunction("defined_at");
+  const PyRef said = ask ? PyRef::take(PyObject_CallFunctionObjArgs(ask.get(), function, nullptr)) : PyRef();
+  if (!said) PyErr_Clear();
+  return utf8(said.get());
+}
+
 Result<KernelHost *> startPythonKernels(const std::vector<std::string> &folders) {
   static PythonKernels host;
   if (hostModule) return static_cast<KernelHost *>(&host);

@@ -3,11 +3,14 @@
 import atexit
 import functools
 import hashlib
+import inspect
 import os
 import sys
 import traceback
 from types import ModuleType
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
 
 from . import _op, _op_names, _sources, _threads
 from ._errors import Error, HostError
@@ -225,7 +228,8 @@ def _explained(error: BaseException) -> Tuple[str, str, str]:
         return error.code, said[0]["message"] if said else str(error).split(": ", 1)[-1].splitlines()[0], help
     frames = _frames_of(error)
     says = _text_of(error)
-    where = f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}" if frames else ""
+    last = _until_numpy(frames)[-1:]
+    where = f"{last[0].filename}:{last[0].lineno}, in {last[0].name}" if last else ""
     if isinstance(error, SyntaxError) and error.filename:
         says, where = error.msg, f"{error.filename}:{error.lineno}"
     head = f"{type(error).__name__}: {says}" + (f" ({where})" if where else "")
@@ -234,21 +238,39 @@ def _explained(error: BaseException) -> Tuple[str, str, str]:
     return "OPC0622", message, _help_for(error, says)
 
 
-def _frames_of(error: BaseException) -> List[traceback.FrameSummary]:
-    """The user's part of the traceback, without that of opc and of the import of a source."""
+def defined_at(function: Any) -> str:
+    """" (ops.py:7, in twice)": where a kernel is, for what is wrong with its results; "" for one of opc's own."""
+    function = inspect.unwrap(function)
+    code = getattr(function, "__code__", None)
+    return "" if code is None or _is_own(function.__module__) else f" ({code.co_filename}:{code.co_firstlineno}, in {code.co_name})"
+
+
+def _is_own(module: Any) -> bool:
+    """Of opc, or of the import of a source."""
     own = {"opc", "importlib"} | ({"opc_styles", "mxnet", "oneflow", "paddle"} if "opc_styles" in sys.modules else set())
+    return str(module).split(".")[0] in own
+
+
+def _frames_of(error: BaseException) -> List[traceback.FrameSummary]:
+    """The user's part of the traceback."""
     kept = [
         (frame, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if str(frame.f_globals.get("__name__", "")).split(".")[0] not in own and not frame.f_code.co_filename.startswith("<frozen importlib")
+        if not _is_own(frame.f_globals.get("__name__", "")) and not frame.f_code.co_filename.startswith("<frozen importlib")
     ]
     return list(traceback.StackSummary.extract(iter(kept)))
+
+
+def _until_numpy(frames: List[traceback.FrameSummary]) -> List[traceback.FrameSummary]:
+    """Without the calls within numpy: the last one is the user's line, whose arguments numpy refuses."""
+    numpy = os.path.dirname(np.__file__) + os.sep, "<__array_function__"
+    return frames[: max((i for i, f in enumerate(frames, 1) if not f.filename.startswith(numpy)), default=len(frames))]
 
 
 def _in_a_line(error: Exception) -> Exception:
     """What a shape rule has raised, for a diagnostic of the graph, which is a line: the calls are in it."""
     code, message, help = _explained(error)
-    calls = "".join(f", called at {f.filename}:{f.lineno}, in {f.name}" for f in reversed(_frames_of(error)[:-1]))
+    calls = "".join(f", called at {f.filename}:{f.lineno}, in {f.name}" for f in reversed(_until_numpy(_frames_of(error))[:-1]))
     first = message.split("\nTraceback (most recent call last):\n")[0]
     first = " ".join(line.strip() for line in first.splitlines())
     return HostError(code, first[:-1] + calls + ")" if calls and first.endswith(")") else first, help)

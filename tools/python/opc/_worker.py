@@ -274,6 +274,15 @@ class _Worker:
             names = _present(kernel, declared, len(self.outputs))
             _store(_of_present(answer, names, declared, kernel), self.outputs, names, kernel.none_is_zero)
 
+    def explained(self, error: BaseException) -> Tuple[str, str, str]:
+        """As KernelCall::call has it of kernels here: results have no line, and the kernel has."""
+        from . import _host
+
+        code, message, help = _host.explain(error)
+        if self.kernel and code in ("OPC0623", "OPC0624"):
+            message += _host.defined_at(self.kernel.out or self.kernel.function)
+        return code, message, help
+
     def _references(self) -> List[int]:
         return [sys.getrefcount(view) for view in [*self.inputs, *self.outputs]]
 
@@ -295,8 +304,6 @@ class _Worker:
 
 def main(connection_fd: int, files: Sequence[int]) -> None:
     """The process: waits for calls until the other end is closed."""
-    from . import _host
-
     global _of
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the graph's process' affair
     connection = Connection(connection_fd)
@@ -311,4 +318,4 @@ def main(connection_fd: int, files: Sequence[int]) -> None:
             worker.call(None if request == b"run" else pickle.loads(request))
             connection.send_bytes(b"ok")
         except BaseException as error:
-            connection.send_bytes(pickle.dumps(_host.explain(error)))
+            connection.send_bytes(pickle.dumps(worker.explained(error)))
