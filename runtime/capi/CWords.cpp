@@ -2,10 +2,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CWords.h"
 
+#include "CommandOptions.h"
+
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
 namespace opc::capi {
+namespace {
+
+/// Before options that opc.h has nothing for: opc_plan_compile_file compiles graphs as they are.
+void nameCommands(std::string &text) {
+  constexpr std::string_view kOfRuns[] = {"--input", "--fill", "--weights"};
+  for (size_t from = 0; const auto option = nextBareOption(text, from); from = option->second) {
+    const std::string_view name(text.data() + option->first, option->second - option->first);
+    const bool isOfRun = std::find(std::begin(kOfRuns), std::end(kOfRuns), name) != std::end(kOfRuns);
+    text.insert(option->first, isOfRun ? "opc run " : "opc compile ");
+  }
+}
+
+} // namespace
 
 std::string inCWords(std::string text) {
   /// The first that fits counts.
@@ -19,12 +36,11 @@ std::string inCWords(std::string text) {
       {"--plugin LIB loads one", "opc_context_load_plugin loads one"},
       {"with --plugin FILE", "with opc_context_load_plugin"},
       {"load the plugin that has one with --plugin", "load the plugin that has one with opc_context_load_plugin"},
-      {"for a larger range: --shape ", "for a larger range: opc compile --shape "},
-      {"for known shapes: --shape ", "for known shapes: opc compile --shape "},
   };
   for (const auto &[from, to] : kPhrases)
     for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
       text.replace(at, from.size(), to);
+  nameCommands(text);
   return text;
 }
 

@@ -591,6 +591,13 @@ class Digits(unittest.TestCase):
         self.assertEqual((e.exception.status, e.exception.code), (3, "OPC0201"))
         self.assertIn("bad.pbtxt:4", e.exception.message)
         self.assertIn("multiply", e.exception.help)
+        with open(bad, "w") as f:
+            f.write('op { name: "x" input_conf { out: "out" blob_conf { shape { dim: -1 dim: 4 } data_type: kFloat } } }\nop { name: "y" output_conf { in: "x/out" out: "out" } }\n')
+        with self.assertRaises(Failure) as e:
+            library.make("plan_compile_file", context, bad.encode())
+        self.assertEqual((e.exception.status, e.exception.code), (3, "OPC0207"))
+        self.assertIn("opc compile --shape x=", e.exception.help)
+        self.assertNotRegex(e.exception.help, r"(?<!compile )(?<!run )--[a-z]")
 
 
 if __name__ == "__main__":

@@ -86,6 +86,7 @@ ALLOWED = [
     ("tools/opc/crash/CrashRecord.cpp", "", "reads the environment"),
     ("tools/opc/debug/", "", "reads command lines of bundles"),
     ("tools/opc/commands/Complete.cpp", "", "completes what the user has typed"),
+    ("kernels/spelling/CommandOptions.cpp", "", "finds options of the command line in its messages"),
     ("tools/python/core/PythonWords.cpp", "", "says the command's messages in Python's words"),
     ("tools/opc/values/", "", "reads values that the user has typed"),
     ("tools/opc/text/", "", "reads numbers and modes that the user has typed"),

@@ -1,5 +1,6 @@
 // What messages are put together from: nearest names, lists, counts.
 // SPDX-License-Identifier: Apache-2.0
+#include "CommandOptions.h"
 #include "NearestNames.h"
 #include "PrintableText.h"
 #include "TextParts.h"
@@ -64,4 +65,19 @@ TEST_CASE("what a terminal would obey is spelled", "[spelling]") {
   CHECK(printableText("\xc0\x9b\xed\xa0\x80\xe4\xb8") == "\\xc0\\x9b\\xed\\xa0\\x80\\xe4\\xb8"); // no UTF-8
   CHECK(printableName(printableName("\x1b\n")) == printableName("\x1b\n"));
   CHECK(printableJson("{\"a\x7f\": \"\xc2\x9b\"}\n") == "{\"a\\u007f\": \"\\u009b\"}\n");
+}
+
+TEST_CASE("options that stand behind no command are found", "[spelling]") {
+  const auto all = [](const std::string &text) {
+    std::vector<std::string> found;
+    for (size_t from = 0; const auto option = nextBareOption(text, from); from = option->second)
+      found.push_back(text.substr(option->first, option->second - option->first));
+    return found;
+  };
+  using Found = std::vector<std::string>;
+  CHECK(all("give one: --shape x=2,3, or opc run --input x=@file.npy") == Found{"--shape"});
+  CHECK(all("raise --max-memory (--batch 2)") == Found{"--max-memory", "--batch"});
+  CHECK(all("opc grad --explain NAME shows why; leave it out of --wrt") == Found{"--wrt"});
+  CHECK(all("`opc sdk --cflags` and `opc sdk --ldflags`").empty());
+  CHECK(all("a--b, a -- b, --").empty());
 }

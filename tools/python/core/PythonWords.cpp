@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PythonWords.h"
 
+#include "CommandOptions.h"
+
 #include <algorithm>
 #include <iterator>
 #include <string_view>
@@ -46,14 +48,6 @@ constexpr std::pair<std::string_view, std::string_view> kPhrases[] = {
     {"(--to shape)", "(opc compile --to shape)"},
     {", or --input ", ", or opc run --input "},
 };
-
-/// Whether the option at `at` is that of a command which the text says: "opc grad --explain NAME shows why".
-bool isOfCommand(const std::string &text, size_t at) {
-  const size_t clause = text.find_last_of(";,:(`", at);
-  const size_t begin = clause == std::string::npos ? 0 : clause;
-  const size_t command = text.find("opc ", begin);
-  return command != std::string::npos && command < at;
-}
 
 void replacePhrases(std::string &text) {
   for (const auto &[from, to] : kPhrases)
@@ -106,12 +100,8 @@ void replaceDictionary(std::string &text, size_t at, size_t end, std::string_vie
 
 /// "--device-memory" as device_memory, "--shape x=2,3" as shapes={"x": (2, 3)}.
 void replaceOptions(std::string &text) {
-  for (size_t at = text.find("--"); at != std::string::npos; at = text.find("--", at + 2)) {
-    size_t end = at + 2;
-    while (end < text.size() && ((text[end] >= 'a' && text[end] <= 'z') || text[end] == '-')) ++end;
-    const bool isOption =
-        end > at + 3 && (at == 0 || text[at - 1] == ' ' || text[at - 1] == '(' || text[at - 1] == '\'');
-    if (!isOption || isOfCommand(text, at)) continue;
+  for (size_t from = 0; const auto option = nextBareOption(text, from); from = option->first + 2) {
+    const auto [at, end] = *option;
     std::string name = text.substr(at + 2, end - at - 2);
     const auto *dictionary = std::find_if(std::begin(kDictionaries), std::end(kDictionaries),
                                           [&](const auto &d) { return d.first == name; });
