@@ -96,7 +96,19 @@ bool fits(ir::UserOp op) {
   return type && type.getElementType().isF32() && in && in.hasStaticShape() && in.getNumElements() != 0;
 }
 
-void fuse(ir::UserOp conv) {
+/// Windows that minimal filtering is for.
+bool hasDense3x3(ir::UserOp conv, int64_t channelAxis) {
+  const auto areOne = [&](const char *attribute) {
+    return llvm::all_of(conv.attribute<std::vector<int32_t>>(attribute, {}), [](int32_t v) { return v == 1; });
+  };
+  const auto weight = cast<RankedTensorType>(conv.input("weight").getType());
+  if (weight.getRank() != 4 || conv.attribute<int32_t>("groups", 1) != 1) return false;
+  const int64_t first = channelAxis == 1 ? 2 : 1;
+  return weight.getDimSize(first) == 3 && weight.getDimSize(first + 1) == 3 && areOne("strides") &&
+         areOne("dilation_rate");
+}
+
+void fuse(ir::UserOp conv, bool winograd) {
   Chain chain(conv);
   while (chain.stage != Chain::kActivated) {
     ir::UserOp next = onlyReader(chain.last);
@@ -124,6 +136,7 @@ void fuse(ir::UserOp conv) {
       .attr("activation", AttrValue(chain.activation))
       .attr("activation_min", AttrValue(chain.low))
       .attr("activation_max", AttrValue(chain.high));
+  if (winograd && hasDense3x3(conv, chain.channel)) maker.attr("winograd", AttrValue(true));
   ir::UserOp fused = maker.make(ir::locationOfMaker(chain.last), "out", chain.last.getType());
   chain.last.replaceAllUsesWith(fused.getOuts()[0]);
   for (Operation *op : llvm::reverse(chain.taken)) op->erase();
@@ -132,12 +145,12 @@ void fuse(ir::UserOp conv) {
 
 } // namespace
 
-void fuseConvolutions(ModuleOp module) {
+void fuseConvolutions(ModuleOp module, bool winograd) {
   SmallVector<ir::UserOp> convolutions;
   module.walk([&](ir::UserOp op) {
     if (fits(op)) convolutions.push_back(op);
   });
-  for (ir::UserOp op : convolutions) fuse(op);
+  for (ir::UserOp op : convolutions) fuse(op, winograd);
 }
 
 } // namespace opc

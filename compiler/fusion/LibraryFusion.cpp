@@ -38,9 +38,10 @@ struct WidenHalfPass : impl::WidenHalfBase<WidenHalfPass> {
 };
 
 struct FuseConvolutionsPass : impl::FuseConvolutionsBase<FuseConvolutionsPass> {
+  using Base::Base;
   void runOnGraph() override {
     if (trains(getOperation())) return;
-    fuseConvolutions(getOperation());
+    fuseConvolutions(getOperation(), winograd);
     fuseIntegers(getOperation());
   }
 };

@@ -13,7 +13,8 @@ class Registry;
 /// backward ops, those read the tensors in between, in the layout that they were written in.
 bool trains(mlir::ModuleOp module);
 /// conv2d, bias_add, normalization with stored statistics, addition of a tensor, relu or clip -> fused_conv2d (f32).
-void fuseConvolutions(mlir::ModuleOp module);
+/// `winograd`: 3x3 windows may be computed by minimal filtering.
+void fuseConvolutions(mlir::ModuleOp module, bool winograd);
 /// integer_conv2d and integer_matmul, maximum with 0, requantize or dequantize_linear -> fused_integer_conv2d,
 /// fused_integer_matmul.
 void fuseIntegers(mlir::ModuleOp module);

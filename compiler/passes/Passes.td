@@ -219,6 +219,8 @@ def FuseConvolutions : GraphPass<"opc-fuse-convolutions"> {
     A result that anybody else reads, or that is an output, stays a tensor of its own. Does nothing to a graph that
     trains.
   }];
+  let options = [Option<"winograd", "winograd", "bool", "true",
+                        "Let kernels compute 3x3 windows by Winograd's minimal filtering">];
 }
 
 def FuseAttention : GraphPass<"opc-fuse-attention"> {

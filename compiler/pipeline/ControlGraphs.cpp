@@ -44,6 +44,7 @@ CompileOptions optionsOf(const CompileOptions &whole) {
   options.simplify = whole.simplify;
   options.train = false;
   options.fuse = whole.fuse;
+  options.winograd = whole.winograd;
   options.regions = whole.regions;
   options.prepares = false; // it runs when the op around it does
   options.inPlace = whole.inPlace;

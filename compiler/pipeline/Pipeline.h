@@ -64,6 +64,9 @@ struct CompileOptions {
   DataType floatsAs = kInvalidDataType;
   /// Join ops for the libraries (docs/adr/0006-library-fusion.md); off for a run that others are compared with.
   bool fuse = true;
+  /// Let kernels compute 3x3 windows of convolutions by Winograd's minimal filtering, which is faster and whose errors
+  /// are larger (docs/numerics.md#convolutions); not without `fuse`.
+  bool winograd = true;
   /// Compute elementwise ops that follow each other in one loop (docs/code-generation.md); not without `fuse`. Their
   /// inner tensors are then nowhere to be seen.
   bool regions = true;

@@ -1,6 +1,7 @@
 // fused_conv2d: a convolution with what usually follows it, in one pass over the result. The compiler makes it.
 // SPDX-License-Identifier: Apache-2.0
 #include "FusedConvolution.h"
+#include "WinogradConvolution.h"
 
 #include "opc/NanKeeping.h"
 
@@ -141,22 +142,30 @@ public:
       bias = ownBias.get();
     }
     if (constant) extras.packKey = keyOf(fold);
-    auto library = std::make_unique<DnnlConvolution>(g, ConvDirection::kForward, in, weight, bias, out, constant,
-                                                     ctx->device_ctx()->threads(), extras);
-    if (constant && library->hasPackedWeight()) {
+    std::unique_ptr<WinogradConvolution> winograd;
+    std::unique_ptr<DnnlConvolution> library;
+    if (constant && ctx->Attr<bool>("winograd"))
+      winograd = WinogradConvolution::create(g, in, weight, bias, out, ctx->device_ctx()->threads(), extras);
+    if (!winograd)
+      library = std::make_unique<DnnlConvolution>(g, ConvDirection::kForward, in, weight, bias, out, constant,
+                                                  ctx->device_ctx()->threads(), extras);
+    if (winograd || (constant && library->hasPackedWeight())) {
       ownWeight = {};
       notePackedInput(ctx, "weight");
     }
     const bool refold = folds && !constant;
     const int64_t count = ctx->Out("out").shape().elem_cnt();
-    return bindTask([=, library = std::move(library), ownWeight = std::move(ownWeight),
+    return bindTask([=, winograd = std::move(winograd), library = std::move(library), ownWeight = std::move(ownWeight),
                      ownBias = std::move(ownBias)](DeviceCtx *d) {
       if (refold) fold.run(ownWeight.get(), ownBias.get());
       if (add && add != out)
         d->parallelFor(count, 16384, [&](int64_t begin, int64_t end) {
           std::memcpy(out + begin, add + begin, static_cast<size_t>(end - begin) * sizeof(float));
         });
-      keepsNan() ? library->runKeepingNan(d) : library->run(d);
+      if (winograd)
+        winograd->run(d);
+      else
+        keepsNan() ? library->runKeepingNan(d) : library->run(d);
     });
   }
 };
@@ -182,17 +191,20 @@ REGISTER_USER_OP("fused_conv2d")
     .Attr<std::string>("activation", "")
     .Attr<double>("activation_min", 0.0)
     .Attr<double>("activation_max", 0.0)
+    .Attr<bool>("winograd", false)
     .SetTensorDescInferFn(infer)
     .Sharding(sharding)
     .SetComputeComplexityFn(convOperations("out", "weight"))
     .Tolerance(kFloat, 1e-4, 1e-5)
     .NoGrad("the compiler makes it after gradients have been generated")
-    .Doc("conv2d and what usually follows it, for f32: out = act(norm(conv2d(in, weight) + bias) + _add_to_output). "
-         "norm is the normalization of the filters with stored statistics, (v - moving_mean) / sqrt(moving_variance "
-         "+ epsilon) * gamma + beta, when they are given; it is folded into the weight. act is nothing, relu, or "
-         "clip to [activation_min, activation_max], which keep NaN. data_format is the "
-         "layout of in and out, weight_format that of the weight. The compiler makes this op from a graph's conv2d "
-         "(docs/adr/0006-library-fusion.md).")
+    .Doc(
+        "conv2d and what usually follows it, for f32: out = act(norm(conv2d(in, weight) + bias) + _add_to_output). "
+        "norm is the normalization of the filters with stored statistics, (v - moving_mean) / sqrt(moving_variance "
+        "+ epsilon) * gamma + beta, when they are given; it is folded into the weight. act is nothing, relu, or "
+        "clip to [activation_min, activation_max], which keep NaN. data_format is the "
+        "layout of in and out, weight_format that of the weight. With winograd 3x3 windows may be computed by minimal "
+        "filtering, whose errors are larger (docs/numerics.md#convolutions). The compiler makes this op from a graph's conv2d "
+        "(docs/adr/0006-library-fusion.md).")
     .Cases({Case("plain")
                 .In("in", {2, 3, 8, 7})
                 .In("weight", {8, 3, 3, 3})

@@ -287,6 +287,7 @@ std::vector<Option> FirstDifferenceOptions::options() {
                                         "--max-memory",
                                         "--place",
                                         "--allow-cpu-fallback",
+                                        "--no-winograd",
                                         "--allow-tf32"};
   std::vector<Option> list;
   for (Option &option : run.options())

@@ -27,7 +27,10 @@ std::vector<Option> OpFlags::options() {
           {"--place", 0, "GLOB=DEVICE",
            "run the ops of these names or types there, whatever their device_tag says: cpu (repeatable)", &places_},
           {"--allow-cpu-fallback", 0, "", "with --device gpu or sim: ops that have no kernel there run on the CPU",
-           &allowCpuFallback_}};
+           &allowCpuFallback_},
+          {"--no-winograd", 0, "",
+           "compute 3x3 convolutions directly: slower, with smaller errors (docs/numerics.md#convolutions)",
+           &noWinograd_}};
 }
 
 Status OpFlags::apply(CompileOptions *options) const {
@@ -52,6 +55,7 @@ Status OpFlags::apply(CompileOptions *options) const {
     options->onCpu.push_back(flag.first);
   }
   options->cpuFallback = allowCpuFallback_;
+  options->winograd = !noWinograd_;
   return Status::ok();
 }
 

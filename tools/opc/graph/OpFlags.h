@@ -15,11 +15,11 @@ public:
   std::vector<Option> options();
   /// Errors: OPC0001, OPC0006 for a device that is not here.
   Status apply(CompileOptions *options) const;
-  bool any() const { return !casts_.empty() || !places_.empty() || allowCpuFallback_; }
+  bool any() const { return !casts_.empty() || !places_.empty() || allowCpuFallback_ || noWinograd_; }
 
 private:
   std::vector<std::string> casts_, places_;
-  bool allowCpuFallback_ = false;
+  bool allowCpuFallback_ = false, noWinograd_ = false;
 };
 
 } // namespace opc::cli

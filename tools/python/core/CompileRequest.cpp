@@ -173,6 +173,7 @@ void bindCompileOptions(py::module_ &module) {
       .def_readwrite("max_errors", &CompileOptions::maxErrors)
       .def_readwrite("simplify", &CompileOptions::simplify)
       .def_readwrite("fuse", &CompileOptions::fuse)
+      .def_readwrite("winograd", &CompileOptions::winograd)
       .def_readwrite("train", &CompileOptions::train)
       .def("set_mesh", &setMesh)
       .def("set_model", &setModel)

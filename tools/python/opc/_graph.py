@@ -252,12 +252,14 @@ class Graph(OneOfAKind):
         simplify: bool = True,
         fuse: bool = True,
         train: bool = True,
+        winograd: bool = True,
     ) -> Program:
         """The plan of the graph, ready to run.
 
         shapes: other shapes of inputs. mesh: the dimensions of a mesh of devices, outermost first. sbp: states on it by globs of
         tensors, beside those that tensors say themselves. stages: "GLOBS=RANKS" of a pipeline. simplify, fuse: whether equal,
         dead and no-op ops go, and whether ops are joined. train: whether the step that a loaded OneFlow job asks for is made.
+        winograd: whether 3x3 convolutions may be computed by minimal filtering, faster and with larger errors.
         """
         given = {name: value for name, value in locals().items() if name != "self"}
         program = Program(_core.compile(self._file, self._content(), self._options(**given), self._values), self.name)

@@ -63,6 +63,7 @@ def request(o: SimpleNamespace, pins: Mapping[str, str]) -> Any:
     options = _core.CompileOptions()
     options.shapes = {name: list(_numbers.dims(dims, f"the shape of '{name}'")) for name, dims in _mapping(o.shapes, "shapes", '{"x": (32, 784)}').items()}
     options.simplify, options.fuse, options.train = _numbers.truth(o.simplify, "simplify"), _numbers.truth(o.fuse, "fuse"), _numbers.truth(o.train, "train")
+    options.winograd = _numbers.truth(o.winograd, "winograd")
     sbp, stages = _mapping(o.sbp, "sbp", '{"fc*.w": "S(0)"}'), _texts(o.stages, "stages", '["emb*=0-1"]')
     micro_batches, memory = _numbers.whole(o.micro_batches, "micro_batches"), _numbers.size(o.device_memory, "device_memory")
     if o.mesh is not None:

@@ -1,0 +1,155 @@
+# 3x3 convolutions by minimal filtering: near f64, the same bits for threads, batches and programs, direct where numbers are far apart or with --no-winograd.
+# SPDX-License-Identifier: Apache-2.0
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+RUNTIME = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc-runtime")
+BATCH = 3
+# (channels, filters, side): a weight that is transformed in each run, two that are kept so, one with channels to spare
+SHAPES = ((32, 48, 30), (64, 64, 16), (128, 96, 13), (40, 32, 29))
+
+
+def has_library():
+    """Whether the processor, as the library is told to see it, has what its kernel needs."""
+    with open("/proc/cpuinfo", encoding="utf-8") as f:
+        return "avx512dq" in f.read() and "ONEDNN_MAX_CPU_ISA" not in os.environ
+
+
+def dims(*shape):
+    return "shape { " + " ".join(f"dim: {d}" for d in shape) + " }"
+
+
+def op(name, kind, inputs, out, attrs=""):
+    args = " ".join(f'input {{ key: "{k}" value {{ s: "{v}" }} }}' for k, v in inputs.items())
+    return f'op {{ name: "{name}" user_conf {{ op_type_name: "{kind}" {args} output {{ key: "{out}" value {{ s: "{name}/{out}_0" }} }} {attrs} }} }}'
+
+
+def network(batch, channels, filters, side):
+    """A convolution, a bias and relu."""
+    ints = lambda key, *v: f'attr {{ key: "{key}" value {{ at_list_int32 {{ ' + " ".join(f"val: {i}" for i in v) + " } } }"
+    number = lambda key, v: f'attr {{ key: "{key}" value {{ at_int32: {v} }} }}'
+    return "\n".join([
+        f'op {{ name: "x" input_conf {{ out: "out" blob_conf {{ {dims(batch, channels, side, side)} data_type: kFloat }} }} }}',
+        *(f'op {{ name: "{n}" variable_conf {{ out: "out" {dims(*shape)} data_type: kFloat initializer {{ constant_conf {{ value: 0 }} }} }} }}'
+          for n, shape in (("w", (filters, channels, 3, 3)), ("b", (filters,)))),
+        op("c", "conv2d", {"in": "x/out", "weight": "w/out", "bias": "b/out"}, "out", number("filters", filters) + ints("kernel_size", 3, 3) + ints("padding_before", 1, 1)),
+        op("r", "relu", {"x": "c/out_0"}, "y"), 'op { name: "y" output_conf { in: "r/y_0" out: "out" } }', ""])
+
+
+def reference(x, w, b):
+    """The same in f64, by shifted products."""
+    side = x.shape[2]
+    padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    with np.errstate(invalid="ignore"):
+        y = sum(np.einsum("nchw,oc->nohw", padded[:, :, i:i + side, j:j + side], w[:, :, i, j].astype(np.float64)) for i in range(3) for j in range(3))
+    return np.maximum(y + b[None, :, None, None], 0)
+
+
+class Winograd(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.draw = np.random.default_rng(11)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def give(self, channels, filters, side, batch=BATCH):
+        with open(self.path("g.pbtxt"), "w", encoding="utf-8") as f:
+            f.write(network(batch, channels, filters, side))
+        self.w = (self.draw.standard_normal((filters, channels, 3, 3)) / np.sqrt(9 * channels)).astype(np.float32)
+        self.b = (self.draw.standard_normal(filters) * 0.1).astype(np.float32)
+        np.savez(self.path("w.npz"), w=self.w, b=self.b)
+        return np.maximum(self.draw.standard_normal((batch, channels, side, side), dtype=np.float32), 0)
+
+    def run_(self, *command):
+        done = subprocess.run([OPC if command[0] != RUNTIME else RUNTIME, *(command if command[0] != RUNTIME else command[1:])], cwd=self.folder, capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def values(self, x, *more, graph="g.pbtxt", program=OPC):
+        np.save(self.path("x.npy"), x)
+        given = ["--weights", "w.npz", "--input", "x=@x.npy", "-o", "y=y.npy", *more]
+        if program == RUNTIME:
+            self.run_(RUNTIME, graph, *given)
+        else:
+            self.run_("run", graph, "--config", "none", *given)
+        return np.load(self.path("y.npy"))
+
+    def test_errors(self):
+        for shape in SHAPES:
+            with self.subTest(shape=shape):
+                x = self.give(*shape)
+                expected = reference(x, self.w, self.b)
+                rms = np.sqrt(np.mean(expected**2))
+                fast, direct = self.values(x), self.values(x, "--no-winograd")
+                self.assertLess(np.abs(fast - expected).max(), 2e-5 * rms)
+                self.assertLess(np.abs(direct - expected).max(), 3e-6 * rms)
+                self.assertEqual((fast != direct).any(), has_library() and shape[0] % 16 == 0)
+                np.testing.assert_array_equal(direct, self.values(x, "--no-winograd", "-j", "2"))
+
+    def test_same_bits(self):
+        for shape in SHAPES[:3]:
+            with self.subTest(shape=shape):
+                x = self.give(*shape)
+                y = self.values(x, "-j", "1")
+                for more in (["-j", "2"], ["-j", "5"], ["-j", "2", "--repeat", "3"], ["--no-codegen"]):
+                    np.testing.assert_array_equal(self.values(x, *more), y, str(more))
+                self.run_("compile", "g.pbtxt", "-o", "g.plan", "--config", "none", "-q")
+                for program in (OPC, RUNTIME):
+                    np.testing.assert_array_equal(self.values(x, graph="g.plan", program=program), y)
+                with open(self.path("g.pbtxt"), "w", encoding="utf-8") as f:
+                    f.write(network(1, *shape))
+                for n in range(BATCH):
+                    np.testing.assert_array_equal(self.values(x[n:n + 1]), y[n:n + 1])
+
+    def test_far_apart(self):
+        """What is large or no number changes what it is summed into, and nothing beside that."""
+        channels, filters, side = SHAPES[0]
+        x = self.give(channels, filters, side)
+        whole = self.values(x, "--no-winograd")
+        around = np.zeros((side, side), bool)
+        around[8:11, 12:15] = True
+        for value in (np.inf, -np.inf, np.nan, 3e38, 1e20, 1e5):
+            with self.subTest(value=value):
+                far = x.copy()
+                far[1, 7, 9, 13] = value
+                y = self.values(far)
+                expected = reference(far, self.w, self.b)
+                np.testing.assert_allclose(y[1][:, ~around], whole[1][:, ~around], atol=3e-6)
+                for n in (0, 2):  # whatever is beside a sample
+                    np.testing.assert_array_equal(y[n], self.values(x)[n])
+                seen, right = y[1][:, around], expected[1][:, around]
+                np.testing.assert_array_equal(np.isnan(seen), np.isnan(right))
+                finite = np.isfinite(right) & (np.abs(right) < 3e38)
+                np.testing.assert_allclose(seen[finite], right[finite], rtol=1e-5, atol=1e-5)
+
+    def test_python(self):
+        """Graph.compile has the same choice."""
+        program = "\n".join([
+            "import sys, numpy as np, opc",
+            "w = np.load('w.npz')",
+            "def values(**given):",
+            "    p = opc.load('g.pbtxt').compile(**given)",
+            "    s = p.session()",
+            "    for n in ('w', 'b'): s.variables[n] = w[n]",
+            "    return s.run(x=np.load('x.npy'))['y']",
+            "np.savez('p.npz', fast=values(), direct=values(winograd=False))"])
+        x = self.give(*SHAPES[0])
+        fast, direct = self.values(x), self.values(x, "--no-winograd")
+        environment = dict(os.environ, PYTHONPATH=os.path.join(os.environ["OPC_BUILD_DIR"], "python"))
+        done = subprocess.run(["/usr/bin/python3", "-c", program], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        made = np.load(self.path("p.npz"))
+        np.testing.assert_array_equal(made["direct"], direct)
+        np.testing.assert_array_equal(made["fast"], fast)
+
+
+if __name__ == "__main__":
+    unittest.main()
