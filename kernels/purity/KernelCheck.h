@@ -15,7 +15,8 @@ enum class KernelFault {
   kBeside,  // a kernel writes beside its tensors or its temporary memory
   kReads,   // what it computes depends on what is beside them
   kInPlace, // a result in the memory of an input, as the kernel proposes it, is another one
-  kCrashes, // it ended the process: checkKernels() itself never finds it
+  kCrashes, // it ended the process: checkKernels() itself never finds it,
+  kHangs,   // nor that it never ends
 };
 
 struct KernelFinding {

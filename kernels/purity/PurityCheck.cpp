@@ -216,10 +216,13 @@ private:
 
 } // namespace
 
-std::string resultsOfCases(const Registry &registry, const std::vector<const OpDef *> &ops) {
+std::string resultsOfCases(const Registry &registry, const std::vector<const OpDef *> &ops,
+                           const BeginningCase &begins) {
   std::vector<Entry> entries = entriesOf(registry, ops);
-  for (auto e = entries.rbegin(); e != entries.rend(); ++e)
+  for (auto e = entries.rbegin(); e != entries.rend(); ++e) {
+    begins(e->op->name, caseName(*e->sample), e->type);
     if (!e->trial->run(0, 1, &e->first).isOk()) e->first.clear();
+  }
   std::string bytes;
   for (const Entry &e : entries) {
     uint64_t size = 0;

@@ -22,18 +22,22 @@ struct PurityReport {
   size_t ops = 0, samples = 0;         // that were tried
 };
 
+/// Hears of each case, and the type that it is tried in, before it runs.
+using BeginningCase = std::function<void(const std::string &op, const std::string &sample, const std::string &type)>;
+
 /// What every case of the ops that are held to be pure gives, in every element type in which it runs here: for another
 /// process to compare with. The cases run backwards, from the last one; for each, from the first one, come the number
 /// of bytes (8 bytes, little-endian; 0: it does not run) and the bytes of its outputs and of the inputs that it writes.
-std::string resultsOfCases(const Registry &registry, const std::vector<const user_op::OpDef *> &ops);
+/// `begins` is that of PurityOptions.
+std::string resultsOfCases(const Registry &registry, const std::vector<const user_op::OpDef *> &ops,
+                           const BeginningCase &begins);
 
 struct PurityOptions {
   /// resultsOfCases() of another process for the same ops; empty: not tried.
   std::function<Result<std::string>()> freshProcess;
   /// Between the first run of a case and the last one, so that a clock of seconds shows.
   double seconds = 1.1;
-  /// Hears of each case, and the type that it is tried in, before it runs.
-  std::function<void(const std::string &op, const std::string &sample, const char *type)> begins;
+  BeginningCase begins;
 };
 
 /// Runs each case in two instances, twice in one, over memory that held something else, with inputs at another address,

@@ -284,7 +284,11 @@ std::vector<SignatureCheck> checkSignatures(const Registry &registry, const OpDe
     return checks;
   }
   size_t ran = 0;
+  const auto begins = [&](const Case &c) {
+    if (options.begins) options.begins(op.name, caseName(c));
+  };
   for (const Case &c : op.cases) {
+    begins(c);
     Trial trial;
     if (!prepareTrial(registry, op, c, &trial)) continue;
     ++ran;
@@ -293,6 +297,7 @@ std::vector<SignatureCheck> checkSignatures(const Registry &registry, const OpDe
       return checks;
     }
     for (const std::vector<int64_t> &dims : options.meshes) {
+      begins(c);
       const Placement mesh = Placement::dense(dims);
       auto signatures = ndSignaturesOf(trial.op(), dims);
       if (!signatures) {

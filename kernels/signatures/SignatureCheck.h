@@ -5,6 +5,7 @@
 
 #include "Registry.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct SignatureCheck {
 
 struct SignatureCheckOptions {
   std::vector<std::vector<int64_t>> meshes = {{2}, {3}, {4}, {2, 2}, {2, 3}};
+  /// Hears of each case before it runs, by itself and on each mesh.
+  std::function<void(const std::string &op, const std::string &sample)> begins = {};
 };
 
 /// Every signature of the op over its cases, in f64 where the op has such a kernel. Ops that give other results

@@ -122,7 +122,7 @@ class Names(unittest.TestCase):
             done = opc("verify", "relu", "--device", "gpu")
             self.assertEqual(done.returncode, 4, done.stderr)
             self.assertIn("OPC0630", done.stderr)
-        for option in (("--parts", "2"), ("--sound",), ("--results",)):
+        for option in (("--parts", "2"), ("--timeout", "9"), ("--sound",), ("--results",)):
             done = opc("verify", "relu", "--device", "sim", *option)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(f"{option[0]} is for what runs on the cpu, and the device is 'sim'", done.stderr)

@@ -5,6 +5,7 @@ import os
 import shlex
 import subprocess
 import tempfile
+import time
 import unittest
 
 OPC = os.environ.get("OPC_BINARY") or os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
@@ -14,6 +15,8 @@ SOURCE = r'''
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <unistd.h>
 #include "opc/StagedKernel.h"
 using namespace opc;
@@ -130,6 +133,19 @@ class EndsLater final : public OpKernel {
   }
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
 };
+/// Never comes to an end, in the process that the environment names by its option; its number is in the file HANGING.
+class Hangs final : public OpKernel {
+  void Compute(KernelComputeContext *ctx) const override {
+    const int64_t n = ctx->In("x").shape().elem_cnt();
+    for (int64_t i = 0; i < n; ++i) ctx->Out("y").mut_dptr<float>()[i] = ctx->In("x").dptr<float>()[i];
+    const char *where = std::getenv("HANGS_IN");
+    std::ifstream words("/proc/self/cmdline");
+    if (!where || std::string(std::istreambuf_iterator<char>(words), {}).find(where) == std::string::npos) return;
+    std::ofstream(std::getenv("HANGING")) << ::getpid() << std::flush;
+    for (;; ::usleep(1000)) std::printf("it works\n"); // what it prints is no progress
+  }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
 class Throws final : public OpKernel {
   void Compute(KernelComputeContext *) const override { throw std::runtime_error("boom"); }
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
@@ -170,6 +186,7 @@ KERNEL("v_reads_temporary", AddsTemporary<16>>(KernelOptions().TmpSize([](InferC
 KERNEL("v_counter", Counter>());
 KERNEL("v_old_temporary", AddsTemporary<0>>(KernelOptions().TmpSize([](InferContext *) -> size_t { return 64; })));
 KERNEL("e_third", EndsLater>());
+KERNEL("h_ever", Hangs>());
 KERNEL("v_two", Copies<0, 0>>()).Kernel<Copies<0, 0>>();
 #else
 REGISTER_USER_OP("d_right").Input("x").Output("y").SetTensorDescInferFn(likeX).Sharding("a b -> a b").Kernel<Copy>()
@@ -365,6 +382,38 @@ class Definitions(unittest.TestCase):
             self.assertEqual([f["op"] for f in document["not_pure"]], ["v_counter"], runs)
         done = self.opc("verify", "e_right", "e_third", "--plugin", self.libraries[7])
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_kernels_that_never_end(self):
+        """In each process of opc verify: it is ended, the op has its verdict, and the others have theirs."""
+        for where in ("--faults", "--proofs", "--results"):
+            with self.subTest(where), tempfile.TemporaryDirectory() as folder:
+                hanging = os.path.join(folder, "pid")
+                done = self.opc("verify", "e_right", "h_ever", "v_counter", "--timeout", "3", "--plugin", self.libraries[7], "--json", env={"HANGS_IN": where, "HANGING": hanging})
+                self.assertEqual(done.returncode, 1, done.stderr)
+                document = json.loads(done.stdout)
+                detail = "it has not come to an end within 3 s; --timeout gives it more"
+                self.assertEqual(document["kernel_faults"], [{"op": "h_ever", "case": "case rows", "type": "f32", "fault": "HANGS", "detail": detail}])
+                self.assertEqual([f["op"] for f in document["not_pure"]], ["v_counter"])
+                with open(hanging, encoding="utf-8") as f:
+                    self.assertTrue(self.ends(int(f.read())), "it is there still")
+        done = self.opc("verify", "e_right", "h_ever", "--timeout", "3", "--plugin", self.libraries[7])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        done = self.opc("verify", "e_right", "--timeout", "0", "--plugin", self.libraries[7])
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("a number of seconds above 0", done.stderr)
+
+    @staticmethod
+    def ends(process):
+        """Whether a process is gone, or will be at once: who should wait for it need not have."""
+        for _ in range(100):
+            try:
+                with open(f"/proc/{process}/stat", encoding="utf-8") as f:
+                    if f.read().rsplit(")", 1)[1].split()[0] == "Z":
+                        return True
+            except OSError:
+                return True
+            time.sleep(0.1)
+        return False
 
     def test_a_scalar_function_of_an_optional_input(self):
         with tempfile.TemporaryDirectory() as folder:

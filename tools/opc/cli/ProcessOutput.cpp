@@ -2,10 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ProcessOutput.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,21 +22,32 @@ Status failed(const std::string &why) {
   return Status(StatusCode::kExecution, "OPC0604", "a second process of opc " + why);
 }
 
-std::string readAll(int file) {
-  std::string text;
+/// Reads to the end, or until the time of the watch is over: false.
+bool readAll(int file, const ProcessWatch &watch, std::string *text) {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point heard = Clock::now();
+  size_t line = 0; // where the one begins that has no end yet
   char buffer[1 << 16];
   for (;;) {
+    if (watch.seconds > 0) {
+      const double left = watch.seconds - std::chrono::duration<double>(Clock::now() - heard).count();
+      if (left <= 0) return false;
+      pollfd ready = {file, POLLIN, 0};
+      if (::poll(&ready, 1, static_cast<int>(std::ceil(std::min(left * 1e3, 1e9)))) <= 0) continue;
+    }
     const ssize_t n = ::read(file, buffer, sizeof buffer);
-    if (n > 0)
-      text.append(buffer, static_cast<size_t>(n));
-    else if (n == 0 || errno != EINTR)
-      return text;
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return true;
+    text->append(buffer, static_cast<size_t>(n));
+    if (!watch.isProgress) continue;
+    for (size_t end; (end = text->find('\n', line)) != std::string::npos; line = end + 1)
+      if (watch.isProgress(std::string_view(*text).substr(line, end - line))) heard = Clock::now();
   }
 }
 
 } // namespace
 
-Result<ProcessEnd> runOwnProgram(const std::vector<std::string> &arguments) {
+Result<ProcessEnd> runOwnProgram(const std::vector<std::string> &arguments, const ProcessWatch &watch) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return failed(std::string("gets no pipe: ") + std::strerror(errno));
   std::vector<std::string> words = arguments;
@@ -52,7 +68,7 @@ Result<ProcessEnd> runOwnProgram(const std::vector<std::string> &arguments) {
   ::posix_spawn_file_actions_destroy(&actions);
   ::close(ends[1]);
   ProcessEnd end;
-  if (error == 0) end.output = readAll(ends[0]);
+  if (error == 0 && !readAll(ends[0], watch, &end.output)) end.isLate = ::kill(child, SIGKILL) == 0;
   ::close(ends[0]);
   if (error != 0) return failed(std::string("cannot be started: ") + std::strerror(error));
   int status = 0;
@@ -66,12 +82,13 @@ Result<ProcessEnd> runOwnProgram(const std::vector<std::string> &arguments) {
 }
 
 Status failureOf(const ProcessEnd &end) {
+  if (end.isLate) return failed("was ended: it had told nothing for the time that it had");
   if (end.signal != 0) return failed(std::string("was ended by ") + ::strsignal(end.signal));
   return end.code == 0 ? Status::ok() : failed("ended with " + std::to_string(end.code));
 }
 
-Result<std::string> outputOfOwnProgram(const std::vector<std::string> &arguments) {
-  OPC_ASSIGN_OR_RETURN(ProcessEnd end, runOwnProgram(arguments));
+Result<std::string> outputOfOwnProgram(const std::vector<std::string> &arguments, const ProcessWatch &watch) {
+  OPC_ASSIGN_OR_RETURN(ProcessEnd end, runOwnProgram(arguments, watch));
   OPC_RETURN_IF_ERROR(failureOf(end));
   return std::move(end.output);
 }

@@ -3,6 +3,7 @@
 #include "KernelTrials.h"
 
 #include "ExitCodes.h"
+#include "NumberText.h"
 #include "TextParts.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace opc::cli {
 
 namespace {
 
-constexpr const char *kFaults[] = {"FAILS", "WRITES_BESIDE", "READS_BESIDE", "NOT_IN_PLACE", "CRASHES"};
+constexpr const char *kFaults[] = {"FAILS", "WRITES_BESIDE", "READS_BESIDE", "NOT_IN_PLACE", "CRASHES", "HANGS"};
 
 /// What one process has told.
 struct Told {
@@ -58,11 +59,29 @@ std::optional<KernelFinding> readKernelFinding(const Json &f) {
                        f.value("type", ""), f.value("detail", "")};
 }
 
-std::string processEndText(const ProcessEnd &end) {
-  if (end.signal != 0) return std::string("it ends the process: ") + ::strsignal(end.signal);
-  // exit() is what opc itself notices (OPC0603), with a code of its own.
-  return end.code == kExitExecution ? "it ends the process, by exit()"
-                                    : "it ends the process with exit code " + std::to_string(end.code);
+KernelFinding faultOfEnd(KernelFinding begun, const ProcessEnd &end, double seconds) {
+  begun.fault = end.isLate ? KernelFault::kHangs : KernelFault::kCrashes;
+  if (end.isLate)
+    begun.detail = "it has not come to an end within " + roundedText(seconds, 3) + " s; --timeout gives it more";
+  else if (end.signal != 0)
+    begun.detail = std::string("it ends the process: ") + ::strsignal(end.signal);
+  else if (end.code == kExitExecution) // exit() is what opc itself notices (OPC0603), with a code of its own
+    begun.detail = "it ends the process, by exit()";
+  else
+    begun.detail = "it ends the process with exit code " + std::to_string(end.code);
+  return begun;
+}
+
+void writeBeginning(Terminal &terminal, const std::string &op, const std::string &sample, const std::string &type) {
+  writeJsonLine(terminal, {{"begins", kernelFindingJson({KernelFault::kCrashes, op, sample, type, ""})}});
+}
+
+ProcessWatch watchBeginnings(double seconds) {
+  const auto begins = [](std::string_view line) {
+    const Json document = Json::parse(line, nullptr, false);
+    return document.is_object() && document.contains("begins");
+  };
+  return {seconds, begins};
 }
 
 void writeJsonLine(Terminal &terminal, const Json &line) {
@@ -73,19 +92,19 @@ void writeJsonLine(Terminal &terminal, const Json &line) {
 void writeKernelTrials(Terminal &terminal, const Registry &registry, const std::vector<const user_op::OpDef *> &ops) {
   for (const user_op::OpDef *op : ops) {
     const KernelReport report = checkKernels(registry, *op, [&](const KernelFinding &begun) {
-      writeJsonLine(terminal, {{"begins", kernelFindingJson(begun)}});
+      writeBeginning(terminal, begun.op, begun.sample, begun.type);
     });
     writeJsonLine(terminal, {{"ops", report.ops}, {"samples", report.samples}, {"faults", kernelFaultsJson(report)}});
   }
 }
 
 Result<KernelReport> runKernelTrials(const std::vector<std::string> &arguments,
-                                     const std::vector<const user_op::OpDef *> &ops) {
+                                     const std::vector<const user_op::OpDef *> &ops, double seconds) {
   KernelReport all;
   for (size_t next = 0; next < ops.size();) {
     std::vector<std::string> words = arguments;
     for (size_t i = next; i < ops.size(); ++i) words.push_back(ops[i]->name);
-    OPC_ASSIGN_OR_RETURN(const ProcessEnd end, runOwnProgram(words));
+    OPC_ASSIGN_OR_RETURN(const ProcessEnd end, runOwnProgram(words, watchBeginnings(seconds)));
     Told told = read(end.output);
     all.ops += told.report.ops, all.samples += told.report.samples;
     std::move(told.report.findings.begin(), told.report.findings.end(), std::back_inserter(all.findings));
@@ -96,8 +115,7 @@ Result<KernelReport> runKernelTrials(const std::vector<std::string> &arguments,
       return Status(StatusCode::kExecution, "OPC0604",
                     "a second process of opc has told nothing of op '" + ops[next]->name + "'");
     }
-    told.begun->detail = processEndText(end);
-    all.findings.push_back(std::move(*told.begun));
+    all.findings.push_back(faultOfEnd(*std::move(told.begun), end, seconds));
     ++next;
   }
   return all;

@@ -15,16 +15,21 @@ namespace opc::cli {
 void writeKernelTrials(Terminal &terminal, const Registry &registry, const std::vector<const user_op::OpDef *> &ops);
 
 /// Runs this program with `arguments`, which make it write the trials of the ops whose names follow, and reads them. An
-/// op that ends the process crashes; the ops behind it have another one. Errors: OPC0604 where no case had begun.
+/// op that ends the process crashes, one of which a case takes more than `seconds` hangs; the ops behind it have
+/// another process. Errors: OPC0604 where no case had begun.
 Result<KernelReport> runKernelTrials(const std::vector<std::string> &arguments,
-                                     const std::vector<const user_op::OpDef *> &ops);
+                                     const std::vector<const user_op::OpDef *> &ops, double seconds);
 
 /// A line of its own, also behind what a kernel prints.
 void writeJsonLine(Terminal &terminal, const Json &line);
 Json kernelFindingJson(const KernelFinding &finding);
 std::optional<KernelFinding> readKernelFinding(const Json &finding);
-/// "it ends the process: Segmentation fault".
-std::string processEndText(const ProcessEnd &end);
+/// The line before a case.
+void writeBeginning(Terminal &terminal, const std::string &op, const std::string &sample, const std::string &type);
+/// Waits `seconds` for each such line.
+ProcessWatch watchBeginnings(double seconds);
+/// What the op whose case had begun is at fault for: "it ends the process: Segmentation fault".
+KernelFinding faultOfEnd(KernelFinding begun, const ProcessEnd &end, double seconds);
 
 /// The findings as a list, and in words.
 Json kernelFaultsJson(const KernelReport &report);

@@ -16,11 +16,16 @@
 #include "VerifyProofs.h"
 
 #include <algorithm>
+#include <csignal>
 #include <fnmatch.h>
+#include <optional>
+#include <sys/prctl.h>
 
 namespace opc::cli {
 
 namespace {
+
+constexpr const char *kResults = "results"; // of the fresh process
 
 class VerifyCommand final : public Command {
 public:
@@ -30,17 +35,19 @@ public:
     s.summary = "prove or refute by execution what operators declare: SBP signatures, purity, results in place";
     s.examples = {"opc verify softmax matmul", "opc verify --all", "opc verify my_op --plugin ./libmyops.so",
                   "opc verify my_op --plugin ./libmyops.so --device sim"};
-    s.options = {{"--all", 0, "", "every operator, and the derived gradients of elementwise ones that have no rule",
-                  &all_, true},
-                 {"--parts", 0, "N,...", "parts to cut into, also meshes: 2,3,4,2x2,2x3 (the default)", &parts_, true},
-                 {"--sound", 0, "", "list the sound signatures, too", &listSound_, true},
-                 {"--results", 0, "", "write what each case gives in hexadecimal, for another process to compare",
-                  &results_, true},
-                 {"--faults", 0, "",
-                  "look for faults of kernels alone, and write them as lines of JSON for another process", &faults_,
-                  true},
-                 {"--proofs", 0, "", "look for all but these faults, and write it as lines of JSON for another process",
-                  &proofs_, true}};
+    s.options = {
+        {"--all", 0, "", "every operator, and the derived gradients of elementwise ones that have no rule", &all_,
+         true},
+        {"--parts", 0, "N,...", "parts to cut into, also meshes: 2,3,4,2x2,2x3 (the default)", &parts_, true},
+        Option{"--timeout", 0, "SECONDS", "a case that takes longer has hung (default 60)", &timeout_, true}.above(
+            0, "number of seconds"),
+        {"--sound", 0, "", "list the sound signatures, too", &listSound_, true},
+        {"--results", 0, "", "write what each case gives as lines of JSON, for another process to compare", &results_,
+         true},
+        {"--faults", 0, "", "look for faults of kernels alone, and write them as lines of JSON for another process",
+         &faults_, true},
+        {"--proofs", 0, "", "look for all but these faults, and write it as lines of JSON for another process",
+         &proofs_, true}};
     s.details =
         "OP is a name or a glob. For each signature (from the sharding rule or SetGetSbpFn) and each of the op's cases "
         "the "
@@ -52,7 +59,7 @@ public:
         "are shorter than the parts in every case. An op that is held to be pure (opc ops show NAME says why) gives the same bits when its cases run "
         "again: in another instance, twice in one, over memory that held something else, in two threads, later and in "
         "the opposite order, in a fresh process; else it is NOT_PURE. Cases that run in no element type, kernels that "
-        "write beside their tensors, compute what depends on what is beside them, or end the process, and results in place that are others, are faults. Exit code 1 when a signature is "
+        "write beside their tensors, compute what depends on what is beside them, end the process or never end (--timeout), and results in place that are others, are faults. Exit code 1 when a signature is "
         "unsound, an op not pure or a kernel at fault. With --device gpu or sim the kernels of the ops run there, in every element type of the CPU's: each "
         "tensor is an allocation of its own, and results are held against the CPU's. The simulator's findings (races, "
         "accesses out of bounds, unwritten bytes) are failures, and its counters are listed: lanes active of 32, "
@@ -81,14 +88,17 @@ public:
     OPC_RETURN_IF_ERROR(choose(registry, positional, &ops));
     if (invocation.flags().device != "cpu") return onDevice(invocation, registry, ops);
 
-    if (results_) return invocation.terminal().out(hexText(resultsOfCases(registry, ops)) + "\n"), kExitOk;
+    // A process that was asked for this, and hangs, ends with the one that asked.
+    if (results_ || faults_ || proofs_) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (results_) return writeResults(invocation.terminal(), registry, ops), kExitOk;
     if (faults_) return writeKernelTrials(invocation.terminal(), registry, ops), kExitOk;
     if (proofs_) return prove(invocation, registry, ops, options), kExitOk;
     // In processes of their own, which kernels may end; and what has run before is part of what purity is.
-    OPC_ASSIGN_OR_RETURN(KernelReport kernels, runKernelTrials(wordsOf(invocation, "--faults"), ops));
+    const double seconds = timeout_.value_or(60);
+    OPC_ASSIGN_OR_RETURN(KernelReport kernels, runKernelTrials(wordsOf(invocation, "--faults"), ops, seconds));
     std::vector<std::string> words = wordsOf(invocation, "--proofs");
     if (!parts_.empty()) words.insert(words.end() - 1, {"--parts", parts_});
-    OPC_ASSIGN_OR_RETURN(const Proofs proofs, runProofs(words, withoutFaulty(ops, kernels), &kernels));
+    OPC_ASSIGN_OR_RETURN(const Proofs proofs, runProofs(words, withoutFaulty(ops, kernels), seconds, &kernels));
     return report(invocation, proofs.signatures, proofs.purity, kernels, ops.size());
   }
 
@@ -100,19 +110,46 @@ private:
     purity.freshProcess = [&]() -> Result<std::string> {
       std::vector<std::string> words = wordsOf(invocation, "--results");
       for (const user_op::OpDef *op : ops) words.push_back(op->name);
-      OPC_ASSIGN_OR_RETURN(const std::string hex, outputOfOwnProgram(words));
-      return bytesOf(hex);
+      // Whose time is over is for the process to say that waits for this one.
+      const ProcessWatch beginnings = watchBeginnings(0);
+      const auto pass = [&](std::string_view line) {
+        if (!beginnings.isProgress(line)) return false;
+        invocation.terminal().out(concat("\n", line, "\n"));
+        return invocation.terminal().flush().isOk();
+      };
+      OPC_ASSIGN_OR_RETURN(const std::string text, outputOfOwnProgram(words, {0, pass}));
+      return readResults(text);
     };
     writeProofs(invocation.terminal(), registry, ops, std::move(purity), options);
   }
 
-  /// What has written where it must not, or ended its process, is run no more, and what does not run has nothing else
-  /// to show.
+  /// A line of JSON before each case, and one with all bytes.
+  static void writeResults(Terminal &terminal, const Registry &registry,
+                           const std::vector<const user_op::OpDef *> &ops) {
+    const std::string bytes =
+        resultsOfCases(registry, ops, [&](const std::string &op, const std::string &sample, const std::string &type) {
+          writeBeginning(terminal, op, sample, type);
+        });
+    writeJsonLine(terminal, {{kResults, hexText(bytes)}});
+  }
+
+  /// The bytes; other lines are what kernels print.
+  static std::string readResults(const std::string &output) {
+    for (const std::string &line : splitAt(output, '\n')) {
+      const Json document = Json::parse(line, nullptr, false);
+      if (document.is_object() && document.contains(kResults)) return bytesOf(document.value(kResults, ""));
+    }
+    return "";
+  }
+
+  /// What has written where it must not, or ended its process, or did not come to an end, is run no more, and what does
+  /// not run has nothing else to show.
   static std::vector<const user_op::OpDef *> withoutFaulty(std::vector<const user_op::OpDef *> ops,
                                                            const KernelReport &kernels) {
     std::erase_if(ops, [&](const user_op::OpDef *op) {
       return std::any_of(kernels.findings.begin(), kernels.findings.end(), [&](const KernelFinding &f) {
-        return f.op == op->name && (f.fault == KernelFault::kBeside || f.fault == KernelFault::kCrashes);
+        return f.op == op->name &&
+               (f.fault == KernelFault::kBeside || f.fault == KernelFault::kCrashes || f.fault == KernelFault::kHangs);
       });
     });
     return ops;
@@ -122,6 +159,7 @@ private:
                         const std::vector<const user_op::OpDef *> &ops) const {
     const std::string &name = invocation.flags().device;
     for (const auto &[given, option] : {std::pair(!parts_.empty(), "--parts"),
+                                        {timeout_.has_value(), "--timeout"},
                                         {listSound_, "--sound"},
                                         {results_, "--results"},
                                         {faults_, "--faults"},
@@ -282,6 +320,7 @@ private:
 
   bool all_ = false, listSound_ = false, results_ = false, faults_ = false, proofs_ = false;
   std::string parts_;
+  std::optional<double> timeout_;
 };
 
 } // namespace

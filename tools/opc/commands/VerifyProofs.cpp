@@ -68,14 +68,15 @@ Told read(const std::string &output) {
 } // namespace
 
 void writeProofs(Terminal &terminal, const Registry &registry, const std::vector<const user_op::OpDef *> &ops,
-                 PurityOptions purity, const SignatureCheckOptions &signatures) {
-  const auto begins = [&](const std::string &op, const std::string &sample, const std::string &type) {
-    writeJsonLine(terminal, {{"begins", kernelFindingJson({KernelFault::kCrashes, op, sample, type, ""})}});
+                 PurityOptions purity, SignatureCheckOptions signatures) {
+  purity.begins = [&](const std::string &op, const std::string &sample, const std::string &type) {
+    writeBeginning(terminal, op, sample, type);
   };
-  purity.begins = begins;
+  signatures.begins = [&](const std::string &op, const std::string &sample) {
+    writeBeginning(terminal, op, "a part of " + sample, "");
+  };
   writeJsonLine(terminal, {{"purity", purityJson(checkPurity(registry, ops, purity))}});
   for (const user_op::OpDef *op : ops) {
-    begins(op->name, "a part of a case", "");
     Json checks = Json::array();
     for (const SignatureCheck &c : checkSignatures(registry, *op, signatures)) checks.push_back(signatureJson(c));
     writeJsonLine(terminal, {{"signatures", std::move(checks)}});
@@ -84,11 +85,12 @@ void writeProofs(Terminal &terminal, const Registry &registry, const std::vector
 }
 
 Result<Proofs> runProofs(const std::vector<std::string> &arguments, std::vector<const user_op::OpDef *> ops,
-                         KernelReport *kernels) {
+                         double seconds, KernelReport *kernels) {
   while (!ops.empty()) {
     std::vector<std::string> words = arguments;
     for (const user_op::OpDef *op : ops) words.push_back(op->name);
-    OPC_ASSIGN_OR_RETURN(const ProcessEnd end, runOwnProgram(words));
+    OPC_ASSIGN_OR_RETURN(const ProcessEnd end,
+                         runOwnProgram(words, watchBeginnings(seconds + PurityOptions().seconds)));
     Told told = read(end.output);
     if (told.isWhole) return std::move(told.proofs);
     const auto faulty = std::find_if(
@@ -98,8 +100,7 @@ Result<Proofs> runProofs(const std::vector<std::string> &arguments, std::vector<
       return Status(StatusCode::kExecution, "OPC0604",
                     "a second process of opc has told nothing of op '" + ops[0]->name + "'");
     }
-    told.begun->detail = processEndText(end);
-    kernels->findings.push_back(std::move(*told.begun));
+    kernels->findings.push_back(faultOfEnd(*std::move(told.begun), end, seconds));
     ops.erase(faulty);
   }
   return Proofs();
