@@ -319,9 +319,11 @@ std::vector<SignatureCheck> checkSignatures(const Registry &registry, const OpDe
       }
     }
   }
-  if (checks.empty())
-    find("").detail =
-        ran ? "it declares no signature but all-broadcast that fits its cases" : "none of its cases runs here";
+  if (checks.empty() && ran > 0)
+    checks.push_back(
+        {op.name, "", SignatureVerdict::kNoRules, 0, "it declares no signature but all-broadcast that fits its cases"});
+  else if (checks.empty())
+    find("").detail = "none of its cases runs here";
   return checks;
 }
 

@@ -15,6 +15,7 @@ enum class SignatureVerdict {
   kSound,         // every case on which it could be tried agrees
   kUnsound,       // a case contradicts it
   kNotApplicable, // no case could be tried
+  kNoRules,       // the op, which runs, declares none but all-broadcast
 };
 
 struct SignatureCheck {
@@ -22,7 +23,7 @@ struct SignatureCheck {
   SignatureVerdict verdict = SignatureVerdict::kNotApplicable;
   int64_t trials = 0; // cases times meshes
   /// Unsound: the case, its attributes and shapes, the mesh, the first differing element with both values,
-  /// or the error of a part. Not applicable: why.
+  /// or the error of a part. Not applicable, no rules: why.
   std::string detail;
 };
 

@@ -352,6 +352,8 @@ class Definitions(unittest.TestCase):
         done = self.opc("verify", "v_right", "--plugin", self.libraries[7])
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("1 op ran in guarded memory and in place in 1 sample; 0 faults", done.stderr)
+        self.assertEqual(done.stdout, "v_right  NO_RULES: it declares no signature but all-broadcast that fits its cases\n")
+        self.assertIn("1 not applicable, of which 1 NO_RULES", done.stderr)
 
     def test_kernels_that_end_the_process(self):
         """Each has its verdict, and the others have theirs."""

@@ -267,18 +267,21 @@ private:
 
   int report(Invocation &invocation, const std::vector<SignatureCheck> &checks, const PurityReport &purity,
              const KernelReport &kernels, size_t ops) const {
-    size_t sound = 0, unsound = 0, trials = 0, without = 0;
+    size_t sound = 0, unsound = 0, trials = 0, without = 0, lacking = 0;
     Json list = Json::array();
     std::string text;
-    static const char *const kVerdicts[] = {"sound", "unsound", "not applicable"};
+    static const char *const kVerdicts[] = {"sound", "unsound", "not applicable", "not applicable"};
     for (const SignatureCheck &c : checks) {
       const char *verdict = kVerdicts[static_cast<int>(c.verdict)];
       trials += static_cast<size_t>(c.trials);
       sound += c.verdict == SignatureVerdict::kSound;
       unsound += c.verdict == SignatureVerdict::kUnsound;
-      without += c.verdict == SignatureVerdict::kNotApplicable;
+      lacking += c.verdict == SignatureVerdict::kNoRules;
+      without += c.verdict == SignatureVerdict::kNotApplicable || c.verdict == SignatureVerdict::kNoRules;
       list.push_back(
           {{"op", c.op}, {"signature", c.signature}, {"verdict", verdict}, {"trials", c.trials}, {"detail", c.detail}});
+      if (c.verdict == SignatureVerdict::kNoRules) text += c.op + "  NO_RULES: " + c.detail + "\n";
+      if (c.verdict == SignatureVerdict::kNoRules) continue;
       if (c.verdict == SignatureVerdict::kSound && !listSound_) continue;
       if (c.verdict == SignatureVerdict::kNotApplicable && all_ && !listSound_) continue;
       text += c.op + "  " + (c.signature.empty() ? "" : c.signature + "  ") + (unsoundMark(c)) + verdict;
@@ -305,7 +308,8 @@ private:
     } else {
       invocation.terminal().out(text);
       invocation.note(countText(ops, "op") + ": " + countText(sound) + " signatures sound in " + countText(trials) +
-                      " trials, " + countText(unsound) + " unsound; " + countText(without) + " not applicable");
+                      " trials, " + countText(unsound) + " unsound; " + countText(without) +
+                      " not applicable, of which " + countText(lacking) + " NO_RULES");
       invocation.note(countText(purity.ops, "op") + " held to be pure ran in " + countText(purity.samples, "sample") +
                       "; " + countText(purity.findings.size()) + " NOT_PURE");
       invocation.note(countText(kernels.ops, "op") + " ran in guarded memory and in place in " +
