@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 from check_cases import GRAPH, Checks
@@ -131,8 +132,7 @@ class Against(Checks):
         outside = self.path("../" + os.path.basename(self.folder) + "-outside")
         os.mkdir(outside)
         self.addCleanup(shutil.rmtree, outside)
-        graph = self.path("graphs/g.pbtxt")
-        self.assertIn("opc -C DIR", self.check("-C", outside, graph, "--against", "HEAD", code=2).stderr)
+        self.assertIn(f"cannot read git:HEAD: {os.path.realpath(outside)} is in no git repository", self.check("-C", outside, ".", "--against", "HEAD", code=2).stderr)
         self.assertIn("cannot read git:HEAD: git cannot be started", self.check("graphs", "--against", "HEAD", code=2, env={"PATH": outside}).stderr)
         self.git("commit", "-q", "--allow-empty", "-m", "second")
         self.git("clone", "-q", "--depth", "1", "file://" + self.folder, os.path.join(outside, "shallow"))
@@ -146,6 +146,34 @@ class Against(Checks):
             subprocess.run(["chown", "-R", "65534", os.path.join(outside, "shallow")], check=True)
             done = self.check("-C", os.path.join(outside, "shallow"), "graphs", "--against", "HEAD", code=2, env={"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"})
             self.assertIn("git config --global --add safe.directory", done.stderr)
+
+    def test_a_graph_of_another_repository(self):
+        """Its revisions are that repository's, whether the working directory is in one, too, or in none."""
+        self.write("graphs/g.pbtxt", GRAPH.replace('"relu"', '"tanh"'))
+        self.git("commit", "-qam", "second")
+        self.git("tag", "mine")
+        outside = os.path.realpath(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, outside)
+        graph, folder = self.path("graphs/g.pbtxt"), self.path("graphs")
+        for is_repository in (False, True):
+            with self.subTest(is_repository=is_repository):
+                if is_repository:
+                    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=outside, check=True)
+                self.check("-C", outside, graph, "--against", "mine")
+                for path in (graph, folder, os.path.relpath(graph, outside), os.path.relpath(folder, outside)):
+                    self.assertIn("OP_TYPE_CHANGED", self.rules("-C", outside, path, "--against", "mine~1"))
+                said = self.check("-C", outside, graph, "--against", "yours", code=2).stderr
+                self.assertIn(f"cannot read git:yours: there is no such revision in the repository of {folder}", said)
+        os.remove(graph)
+        self.assertIn("GRAPH_REMOVED", self.rules("-C", outside, graph, "--against", "mine"))
+        # A file that is in no repository, named from one.
+        with open(os.path.join(outside, "g.pbtxt"), "w", encoding="utf-8") as f:
+            f.write(GRAPH)
+        shutil.rmtree(os.path.join(outside, ".git"))
+        done = self.check(os.path.join(outside, "g.pbtxt"), "--against", "HEAD", code=2)
+        self.assertEqual(done.stdout, "")
+        self.assertIn(f"error[OPC0706]: cannot read git:HEAD: {outside} is in no git repository", done.stderr)
+        self.assertIn("--against FILE", done.stderr)
 
     def test_a_file(self):
         self.write("old.pbtxt", GRAPH.replace("fc", "dense"))

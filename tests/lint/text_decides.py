@@ -90,7 +90,7 @@ ALLOWED = [
     ("tools/python/core/PythonWords.cpp", "", "says the command's messages in Python's words"),
     ("tools/opc/values/", "", "reads values that the user has typed"),
     ("tools/opc/text/", "", "reads numbers and modes that the user has typed"),
-    ("tools/opc/graph/GitFiles.cpp", "why.find", "git says in words alone what is wrong; the help follows, and nothing else"),
+    ("tools/opc/graph/GitFiles.cpp", "why.find", "git says in words alone what is wrong; the help follows, and which repository is asked"),
     ("tools/opc/graph/GitFiles.cpp", '".."', "a range that the user has typed"),
     ("tools/opc/graph/GraphSelection.cpp", '".."', "reads A..B"),
     ("tools/opc/graph/ShapeFlags.cpp", "", "reads shapes that the user has typed"),

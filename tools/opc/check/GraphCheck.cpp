@@ -263,15 +263,14 @@ private:
       if (!input) return olderFails(input.status().message(), exitCodeOf(input.status().code()));
       bytes = input->bytes;
     } else {
-      name = gitPathOf(path_);
-      Result<std::optional<std::string>> found = findGitFile(settings_.revision, name);
+      Result<std::optional<std::string>> found = findGitFile(settings_.revision, path_);
       if (!found) return olderFails(found.status().message(), exitCodeOf(found.status().code()));
       if (!*found) {
         add("GRAPH_ADDED", settings_.revision + " does not have it").severity = Severity::kNote;
         return;
       }
       bytes = **std::move(found);
-      name = "git:" + settings_.revision + ":" + name;
+      name = "git:" + settings_.revision + ":" + gitPathOf(path_);
     }
     LockRequest request;
     chooseTarget(&request);

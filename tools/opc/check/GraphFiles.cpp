@@ -209,7 +209,7 @@ Result<std::vector<std::string>> takeRemovedGraphs(const std::string &revision, 
     const size_t before = gone.size();
     if (fs::is_directory(path, error) || !isThere) OPC_RETURN_IF_ERROR(addGone(revision, path, &gone));
     if (!isThere && gone.size() == before) {
-      OPC_ASSIGN_OR_RETURN(const auto file, findGitFile(revision, gitPathOf(path)));
+      OPC_ASSIGN_OR_RETURN(const auto file, findGitFile(revision, path));
       if (file) gone.insert(fs::path(path).lexically_normal().string());
     }
     bool isKept = isThere || gone.size() == before;

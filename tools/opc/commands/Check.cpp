@@ -173,7 +173,7 @@ public:
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     if (listRules_) return listRules(invocation);
     OPC_RETURN_IF_ERROR(readFlags(invocation));
-    OPC_RETURN_IF_ERROR(readAgainst());
+    OPC_RETURN_IF_ERROR(readAgainst(positional));
     std::vector<EmptyGlob> empty;
     OPC_ASSIGN_OR_RETURN(GraphFiles named, pathsOf(invocation, positional, &empty));
     CheckReport report;
@@ -276,7 +276,7 @@ private:
     return Status::ok();
   }
 
-  Status readAgainst() {
+  Status readAgainst(const std::vector<std::string> &paths) {
     if (!against_) return Status::ok();
     if (against_->empty())
       return usageError("--against has no revision", "is a variable empty? --against HEAD, or --against old.pbtxt");
@@ -289,7 +289,7 @@ private:
       return Status::ok();
     }
     settings_.revision = isRevision ? against_->substr(kGit.size()) : *against_;
-    return checkGitRevision(settings_.revision);
+    return checkGitRevision(settings_.revision, paths);
   }
 
   /// A pipe is read once, and --twice looks at it twice.

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <set>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -27,6 +28,8 @@ constexpr uint64_t kLargestFile = uint64_t{4} << 30;
 /// hook, no filter, no textconv and no external diff; what remains is fetching what a partial clone lacks, monitors,
 /// and a repository within the files of another.
 constexpr const char *kGit[] = {"git",
+                                "-C",
+                                "", // where it is asked: gitWords()
                                 "--no-pager",
                                 "--no-optional-locks",
                                 "--no-replace-objects",
@@ -56,6 +59,13 @@ Status failed(std::string object, const std::string &why, const std::string &hel
     object.resize(at); // what the user has written
   Status status(StatusCode::kUsage, "OPC0706", "cannot read git:" + object + ": " + why);
   return help.empty() ? std::move(status) : std::move(status).withHelp(help);
+}
+
+/// `folder`: where it is asked; the working directory when it is empty, as git has it.
+std::vector<std::string> gitWords(const std::string &folder) {
+  std::vector<std::string> words(std::begin(kGit), std::end(kGit));
+  words[2] = folder;
+  return words;
 }
 
 /// The environment of git: ours, with what is set here in place of what was.
@@ -109,18 +119,21 @@ std::string lastWords(int errors) {
   return text.compare(0, fatal.size(), fatal) == 0 ? text.substr(fatal.size()) : text;
 }
 
+/// What git says of a path that is in no repository, or in another one.
+bool saysElsewhere(const std::string &why) {
+  return why.find("not a git repository") != std::string::npos || why.find("outside repository") != std::string::npos;
+}
+
 /// The way out of what git says of a repository.
 std::string helpFor(const std::string &why) {
   if (why.find("dubious ownership") != std::string::npos)
     return "the repository is another user's, as in a container: git config --global --add safe.directory PATH";
-  if (why.find("not a git repository") != std::string::npos || why.find("outside repository") != std::string::npos)
-    return "revisions are those of the working directory's repository: opc -C DIR";
-  return "";
+  return saysElsewhere(why) ? "revisions are those of the working directory's repository: opc -C DIR" : "";
 }
 
 /// The answer of `git cat-file --batch` to one name, which goes through its standard input: no part of it can be taken
 /// for an option.
-Result<std::string> askGit(const std::string &object) {
+Result<std::string> askGit(const std::string &object, const std::string &folder, bool *isElsewhere = nullptr) {
   if (object.size() > kLongestObject || object.find('\n') != std::string::npos ||
       object.find('\0') != std::string::npos)
     return failed(object.substr(0, 60), "the name is too long, or has a line break");
@@ -135,7 +148,7 @@ Result<std::string> askGit(const std::string &object) {
     return failed(object, std::strerror(errno));
   questionStart.close();
 
-  std::vector<std::string> words(std::begin(kGit), std::end(kGit)), environment = gitEnvironment();
+  std::vector<std::string> words = gitWords(folder), environment = gitEnvironment();
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, questionEnd.fd, STDIN_FILENO);
@@ -156,6 +169,7 @@ Result<std::string> askGit(const std::string &object) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
   const std::string why = lastWords(errors.fd);
+  if (isElsewhere) *isElsewhere = saysElsewhere(why);
   return failed(object, why.empty() ? "git failed" : why, helpFor(why));
 }
 
@@ -166,8 +180,8 @@ struct Answer {
 };
 
 /// "OID TYPE SIZE\nBYTES\n", or "NAME missing\n".
-Result<Answer> answerOf(const std::string &object) {
-  OPC_ASSIGN_OR_RETURN(std::string text, askGit(object));
+Result<Answer> answerOf(const std::string &object, const std::string &folder = "") {
+  OPC_ASSIGN_OR_RETURN(std::string text, askGit(object, folder));
   const size_t end = text.find('\n');
   if (end == std::string::npos) return failed(object, "git gave no answer");
   const std::string head = text.substr(0, end);
@@ -203,6 +217,54 @@ std::vector<TreeEntry> entriesOf(const Answer &tree) {
   return entries;
 }
 
+/// Where git is asked of a path, and what the path is called there.
+struct Place {
+  std::string folder, path; // "": the working directory
+};
+
+namespace fs = std::filesystem;
+
+/// The folder itself, or the next one above the path that is there.
+fs::path folderOf(const std::string &path) {
+  std::error_code error;
+  fs::path folder = fs::absolute(path, error).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  while (folder.has_relative_path() && !fs::is_directory(folder, error)) folder = folder.parent_path();
+  return folder;
+}
+
+/// Whether a path is in no repository, or in another one than the folder. The index is asked, which every repository
+/// has, whatever its revisions are, and for a folder, of which it has none.
+bool isElsewhere(const std::string &path, const std::string &folder) {
+  bool is = false;
+  (void)askGit(":" + path + "/", folder, &is); // other errors are for the question itself to find
+  return is;
+}
+
+/// In the working directory, or, where that is in no repository or in another one, in the path's own folder.
+Result<Place> placeOf(const std::string &revision, const std::string &path) {
+  const std::string here = gitPathOf(path);
+  if (!isElsewhere(here, "")) return Place{"", here};
+  std::error_code error;
+  const fs::path folder = folderOf(path);
+  if (isElsewhere(".", folder.string()))
+    return failed(revision, folder.string() + " is in no git repository",
+                  "a revision is one of the repository that the graph is in; --against FILE takes a file");
+  const fs::path below = fs::absolute(path, error).lexically_normal().lexically_relative(folder);
+  return Place{folder.string(), gitPathOf(below.string())};
+}
+
+Status checkRevisionIn(const std::string &folder, const std::string &revision) {
+  OPC_ASSIGN_OR_RETURN(const Answer answer, answerOf(revision + kOfCommit, folder));
+  if (answer.type == "commit") return Status::ok();
+  if (revision.find("..") != std::string::npos)
+    return failed(revision, "it is a range, and one revision is wanted", "e.g. \"$(git merge-base main HEAD)\"");
+  const std::string of = folder.empty() ? "" : " in the repository of " + folder;
+  return failed(
+      revision, (answer.type == "ambiguous" ? "the revision is ambiguous" : "there is no such revision") + of,
+      "git log --oneline shows revisions; git fetch gets those of others, in a shallow clone with --unshallow");
+}
+
 } // namespace
 
 std::optional<std::string> gitObjectOf(const std::string &path) {
@@ -211,14 +273,16 @@ std::optional<std::string> gitObjectOf(const std::string &path) {
   return path.substr(kScheme.size());
 }
 
-Status checkGitRevision(const std::string &revision) {
-  OPC_ASSIGN_OR_RETURN(const Answer answer, answerOf(revision + kOfCommit));
-  if (answer.type == "commit") return Status::ok();
-  if (revision.find("..") != std::string::npos)
-    return failed(revision, "it is a range, and one revision is wanted", "e.g. \"$(git merge-base main HEAD)\"");
-  return failed(
-      revision, answer.type == "ambiguous" ? "the revision is ambiguous" : "there is no such revision",
-      "git log --oneline shows revisions; git fetch gets those of others, in a shallow clone with --unshallow");
+Status checkGitRevision(const std::string &revision, const std::vector<std::string> &paths) {
+  if (paths.empty()) return checkRevisionIn("", revision);
+  std::set<fs::path> folders;
+  for (const std::string &path : paths) folders.insert(folderOf(path));
+  std::set<std::string> asked;
+  for (const fs::path &folder : folders) {
+    OPC_ASSIGN_OR_RETURN(const Place place, placeOf(revision, folder.string()));
+    if (asked.insert(place.folder).second) OPC_RETURN_IF_ERROR(checkRevisionIn(place.folder, revision));
+  }
+  return Status::ok();
 }
 
 Result<std::string> readGitFile(const std::string &object) {
@@ -227,29 +291,31 @@ Result<std::string> readGitFile(const std::string &object) {
     return failed(object, "a revision and a path are needed", "write git:REV:PATH, e.g. git:HEAD~1:nets/mlp.pbtxt");
   OPC_ASSIGN_OR_RETURN(Answer answer, answerOf(object));
   if (answer.type == "blob") return std::move(answer.bytes);
-  OPC_RETURN_IF_ERROR(checkGitRevision(object.substr(0, colon)));
+  OPC_RETURN_IF_ERROR(checkRevisionIn("", object.substr(0, colon)));
   if (answer.type == "tree") return failed(object, "it is a folder");
   return failed(object, "the revision has no such file",
                 "the path is from the root of the repository; git:REV:./PATH is from here");
 }
 
 Result<std::optional<std::string>> findGitFile(const std::string &revision, const std::string &file) {
-  OPC_ASSIGN_OR_RETURN(Answer answer, answerOf(revision + ":" + file));
+  OPC_ASSIGN_OR_RETURN(const Place place, placeOf(revision, file));
+  OPC_ASSIGN_OR_RETURN(Answer answer, answerOf(revision + ":" + place.path, place.folder));
   if (answer.type == "blob") return std::optional<std::string>(std::move(answer.bytes));
-  OPC_RETURN_IF_ERROR(checkGitRevision(revision));
+  OPC_RETURN_IF_ERROR(checkRevisionIn(place.folder, revision));
   return std::optional<std::string>();
 }
 
 Result<std::vector<std::string>> listGitFiles(const std::string &revision, const std::string &folder) {
   constexpr size_t kMostFolders = 2000; // git is asked for each; a tree may be in itself many times over
-  const std::string top = revision + ":" + gitPathOf(folder) + "/";
+  OPC_ASSIGN_OR_RETURN(const Place place, placeOf(revision, folder));
+  const std::string top = revision + ":" + place.path + "/";
   std::vector<std::string> files;
   std::vector<std::pair<std::string, std::string>> folders = {{"", top}}; // below the first one, what git calls it
   for (size_t next = 0; next < folders.size(); ++next) {
     const auto [prefix, object] = folders[next];
-    OPC_ASSIGN_OR_RETURN(const Answer tree, answerOf(object));
+    OPC_ASSIGN_OR_RETURN(const Answer tree, answerOf(object, place.folder));
     if (tree.type != "tree") {
-      if (next == 0) OPC_RETURN_IF_ERROR(checkGitRevision(revision));
+      if (next == 0) OPC_RETURN_IF_ERROR(checkRevisionIn(place.folder, revision));
       continue;
     }
     for (TreeEntry &entry : entriesOf(tree)) {
@@ -266,7 +332,6 @@ Result<std::vector<std::string>> listGitFiles(const std::string &revision, const
 }
 
 std::string gitPathOf(const std::string &path) {
-  namespace fs = std::filesystem;
   std::error_code error;
   const fs::path file(path);
   fs::path from = (file.is_absolute() ? file.lexically_relative(fs::current_path(error)) : file).lexically_normal();

@@ -18,18 +18,20 @@ std::optional<std::string> gitObjectOf(const std::string &path);
 /// when there is no such revision, file, repository or git.
 Result<std::string> readGitFile(const std::string &object);
 
-/// The same; nothing when the revision is there and has no such file.
+/// The bytes that a revision has of a file, in the repository of the working directory or, where the file is outside
+/// of that, in the file's own; nothing when the revision is there and has no such file.
 Result<std::optional<std::string>> findGitFile(const std::string &revision, const std::string &file);
 
 /// The names of the regular files of a revision below a folder, relative to it and sorted; none when it does not have
-/// the folder. Links, submodules and folders whose names begin with a dot are passed over. Errors: OPC0706, also for
-/// more folders than anybody has.
+/// the folder. Its repository is found as that of a file. Links, submodules and folders whose names begin with a dot
+/// are passed over. Errors: OPC0706, also for more folders than anybody has.
 Result<std::vector<std::string>> listGitFiles(const std::string &revision, const std::string &folder);
 
 /// What git calls a path: from the working directory, which "./" says.
 std::string gitPathOf(const std::string &path);
 
-/// Whether `revision` names a commit of the repository of the working directory. Errors: OPC0706 when it does not.
-Status checkGitRevision(const std::string &revision);
+/// Whether `revision` names a commit of the repository of each path, found as that of a file; without paths of that of
+/// the working directory. Errors: OPC0706 when it does not, or a path is in no repository.
+Status checkGitRevision(const std::string &revision, const std::vector<std::string> &paths);
 
 } // namespace opc::cli
