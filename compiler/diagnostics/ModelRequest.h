@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -24,6 +25,8 @@ struct ModelRequest {
   std::function<std::optional<std::string>(const std::string &input, const user_op::TensorDesc &desc)> decide;
   /// Shapes of values by name: of "x.0", "x.1" where input x is a sequence, of "x" where it is an optional.
   std::map<std::string, std::vector<int64_t>> elements;
+  /// Of a model that is no file of a folder: what its folder has where the model says that its tensors lie.
+  std::function<Result<std::shared_ptr<const std::string>>(const std::string &location)> beside;
 };
 
 } // namespace opc

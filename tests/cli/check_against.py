@@ -2,11 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 import shutil
+import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 
 from check_cases import GRAPH, Checks
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
+import messages as m  # noqa: E402
 
 
 @unittest.skipUnless(shutil.which("git"), "git is not installed")
@@ -146,6 +151,66 @@ class Against(Checks):
             subprocess.run(["chown", "-R", "65534", os.path.join(outside, "shallow")], check=True)
             done = self.check("-C", os.path.join(outside, "shallow"), "graphs", "--against", "HEAD", code=2, env={"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"})
             self.assertIn("git config --global --add safe.directory", done.stderr)
+
+    def model(self, location, **entries):
+        weights = m.external("w", (2, 3), location=location, **entries)
+        self.data("graphs/m.onnx", m.model(m.graph([m.node("Add", ["x", "w"], ["y"])], [m.value("x", (2, 3))], [m.value("y")], [weights])))
+
+    def data(self, name, data):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "wb") as f:
+            f.write(data)
+
+    def commit(self):
+        self.git("add", "-A")
+        self.git("commit", "-qm", "next")
+
+    def test_a_model_whose_weights_lie_beside(self):
+        """They are those of the revision, whatever lies there now."""
+        numbers, others = struct.pack("<6f", 1, 2, 3, 4, 5, 6), struct.pack("<6f", 6, 5, 4, 3, 2, 1)
+        self.model("data/w.bin", offset=8)
+        self.data("graphs/data/w.bin", bytes(8) + numbers)
+        self.commit()
+        self.check("graphs/m.onnx", "--against", "HEAD")
+        self.data("graphs/data/w.bin", bytes(8) + others)
+        self.assertIn("NUMERIC_MISMATCH", self.rules("graphs/m.onnx", "--against", "HEAD"))
+        self.assertIn("NUMERIC_MISMATCH", self.rules("-C", "/", self.path("graphs/m.onnx"), "--against", "HEAD"))
+        self.assertIn("NUMERIC_MISMATCH", self.rules("graphs/m.onnx", "--against", "HEAD", "--shape", "x=2,3"))
+        # It lies elsewhere now, and what the revision has is compared all the same.
+        self.model("w.bin")
+        os.remove(self.path("graphs/data/w.bin"))
+        self.data("graphs/w.bin", numbers)
+        self.check("graphs/m.onnx", "--against", "HEAD")
+
+    def test_weights_that_a_revision_does_not_have(self):
+        outside = self.path("secret")
+        self.data("secret", bytes(24))
+        self.git("add", "secret")
+        def link():
+            os.symlink(outside, self.path("graphs/w.bin"))
+        def short():
+            self.data("graphs/w.bin", bytes(20))
+        def stored_elsewhere():
+            self.data("graphs/w.bin", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 24\n")
+        def none():
+            pass
+        for location, make, said in (("w.bin", none, "the file 'w.bin' of the model's tensors: cannot read git:HEAD:./graphs/w.bin: the revision has no such file"),
+                                     ("w.bin", link, "it is a link or a folder"), ("w.bin", stored_elsewhere, "Git LFS"),
+                                     ("w.bin", short, "of 'w.bin', which has 20"), ("../secret", none, "its path leaves the model's folder"),
+                                     (outside, none, "its path is not relative to the model"), ("no/w.bin", none, "no such file")):
+            with self.subTest(said):
+                self.model(location)
+                make()
+                self.commit()
+                self.model("now.bin")
+                self.data("graphs/now.bin", bytes(24))
+                (found,) = self.findings("graphs/m.onnx", "--against", "HEAD", code=3)
+                self.assertEqual(found["rule"], "GRAPH_INVALID")
+                self.assertTrue(found["message"].startswith("the older graph: OPC0323: "), found["message"])
+                self.assertIn(said, found["message"])
+                os.remove(self.path("graphs/now.bin"))
+                if make is not none:
+                    os.remove(self.path("graphs/w.bin"))
 
     def test_a_graph_of_another_repository(self):
         """Its revisions are that repository's, whether the working directory is in one, too, or in none."""

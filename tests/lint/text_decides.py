@@ -76,6 +76,7 @@ ALLOWED = [
     ("tools/opc/commands/Check.cpp", "kGit", "reads a revision that the user has typed"),
     ("tools/opc/graph/FactsInput.cpp", "kStart", "tells kinds of files by their bytes"),
     ("tools/opc/graph/GitFiles.cpp", "kOfCommit", "a revision that the user has typed"),
+    ("tools/opc/graph/GitFiles.cpp", "kLfs", "tells kinds of files by their bytes"),
     ("tools/opc/graph/GitFiles.cpp", "kScheme", "a path that the user has typed"),
     ("tools/opc/commands/Quantize.cpp", '", or opc run --input "', "a help is shortened, and nothing else"),
     ("tools/opc/graph/OnnxOutput.cpp", "kDigits", "names of its own files"),

@@ -20,22 +20,26 @@ namespace opc::onnx {
 namespace fs = std::filesystem;
 
 struct ExternalFiles::File {
-  File(void *data, size_t size) : data(data), size(size) {}
+  File(void *data, size_t size) : bytes(static_cast<const char *>(data), size), mapped(data) {}
+  explicit File(std::shared_ptr<const std::string> owner) : own(std::move(owner)), bytes(*own) {}
   File(const File &) = delete;
   ~File() {
-    if (!data) return;
-    forgetMapping(static_cast<const char *>(data));
-    ::munmap(data, size);
+    if (!mapped) return;
+    forgetMapping(bytes.data());
+    ::munmap(mapped, bytes.size());
   }
-  void *data;
-  size_t size;
+  const std::shared_ptr<const std::string> own;
+  const std::string_view bytes;
+  void *const mapped = nullptr;
 };
 
 namespace {
 
-Status refused(const std::string &what, const std::string &why) {
-  return Status(StatusCode::kInvalidGraph, "OPC0323", what + ": " + why)
-      .withHelp("a model's tensors lie in regular files of its own folder: save it again with its data beside it");
+const std::string kSaveAgain =
+    "a model's tensors lie in regular files of its own folder: save it again with its data beside it";
+
+Status refused(const std::string &what, const std::string &why, const std::string &help = kSaveAgain) {
+  return Status(StatusCode::kInvalidGraph, "OPC0323", what + ": " + why).withHelp(help);
 }
 
 /// Opens a relative path one folder after another, following no link. -1 with `why` on failure.
@@ -65,12 +69,17 @@ int openBeneath(const std::string &folder, const fs::path &path, std::string *wh
 Result<std::shared_ptr<const ExternalFiles::File>> ExternalFiles::open(const std::string &location) {
   const std::string what = "the file '" + printableName(location) + "' of the model's tensors";
   if (const auto known = files_.find(location); known != files_.end()) return known->second;
-  if (model_.empty()) return refused(what, "the model is no file of a folder, so nothing lies beside it");
+  if (model_.empty() && !beside_) return refused(what, "the model is no file of a folder, so nothing lies beside it");
   const fs::path path(location);
   if (location.empty() || path.is_absolute() || location.find('\0') != std::string::npos)
     return refused(what, "its path is not relative to the model");
   for (const fs::path &part : path)
     if (part == "..") return refused(what, "its path leaves the model's folder");
+  if (beside_) {
+    Result<std::shared_ptr<const std::string>> bytes = beside_(location);
+    if (!bytes) return refused(what, bytes.status().message(), bytes.status().help());
+    return files_[location] = std::make_shared<const File>(*std::move(bytes));
+  }
   std::error_code error;
   const fs::path model = fs::weakly_canonical(model_, error); // links on the way to the model are the caller's
   if (error) return refused(what, "the model's folder cannot be found");
@@ -128,13 +137,14 @@ Result<StoredTensor> ExternalFiles::read(const Tensor &tensor, const user_op::Te
     return refused(what, "its length is " + std::to_string(*length) + " bytes, " + desc.toString() + " has " +
                              std::to_string(bytes));
   OPC_ASSIGN_OR_RETURN(const auto file, open(location));
-  if (offset > file->size || bytes > file->size - offset)
+  if (offset > file->bytes.size() || bytes > file->bytes.size() - offset)
     return refused(what, "it ends at byte " + std::to_string(offset) + " + " + std::to_string(bytes) + " of '" +
-                             printableName(location) + "', which has " + std::to_string(file->size));
+                             printableName(location) + "', which has " + std::to_string(file->bytes.size()));
   if (bytes > 0 && !ranges_[location].take(offset, offset + bytes))
     return refused(what, "its bytes " + std::to_string(offset) + " to " + std::to_string(offset + bytes) + " of '" +
                              printableName(location) + "' are those of another tensor in part");
-  return StoredTensor{desc, {static_cast<const char *>(file->data) + offset, static_cast<size_t>(bytes)}, file, true};
+  const bool isMapped = file->mapped != nullptr;
+  return StoredTensor{desc, file->bytes.substr(offset, static_cast<size_t>(bytes)), file, isMapped};
 }
 
 } // namespace opc::onnx

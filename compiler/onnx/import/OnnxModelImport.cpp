@@ -84,7 +84,8 @@ public:
                 [this](const char *code, std::string message, std::string help) {
                   error("", code, std::move(message), std::move(help));
                 }),
-        files_(request.name == "<stdin>" || request.name.rfind("git:", 0) == 0 ? "" : request.name),
+        files_(request.name == "<stdin>" || request.name.rfind("git:", 0) == 0 ? "" : request.name,
+               request.model.beside),
         tensorNames_(*model_) {}
 
   /// False on error, and where inputs must be known: those are in undecided().

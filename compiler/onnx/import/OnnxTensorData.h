@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ModelRequest.h"
 #include "OnnxParsedModel.h"
 #include "StoredTensor.h"
 #include "opc/Status.h"
@@ -17,8 +18,10 @@ namespace opc::onnx {
 /// The files beside a model that hold its tensors. Each is mapped once, read only.
 class ExternalFiles {
 public:
-  /// `model`: the model's path; "" where nothing may be looked at.
-  explicit ExternalFiles(std::string model) : model_(std::move(model)) {}
+  using Beside = decltype(ModelRequest::beside);
+  /// `model`: the model's path; "" where nothing may be looked at but what `beside` has.
+  explicit ExternalFiles(std::string model, Beside beside = nullptr)
+      : model_(std::move(model)), beside_(std::move(beside)) {}
   /// The bytes of a file within the model's folder: a regular file that nothing else names, reached by no link. Errors:
   /// OPC0323.
   Result<StoredTensor> read(const Tensor &tensor, const user_op::TensorDesc &desc);
@@ -35,6 +38,7 @@ private:
   };
   Result<std::shared_ptr<const File>> open(const std::string &location);
   std::string model_;
+  Beside beside_;
   std::map<std::string, std::shared_ptr<const File>> files_;
   std::map<std::string, Ranges> ranges_;
 };

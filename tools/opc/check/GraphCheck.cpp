@@ -100,6 +100,18 @@ bool isOtherIr(const GraphFacts &facts) {
   return hasInnerGraphs(facts) || std::any_of(facts.variables.begin(), facts.variables.end(), saysDefaults);
 }
 
+/// The files in the folder of a model, as a revision has them. Each is read once.
+decltype(ModelRequest::beside) filesOfRevision(const std::string &revision, const std::string &model) {
+  using Bytes = std::shared_ptr<const std::string>;
+  auto files = std::make_shared<std::map<std::string, Bytes>>();
+  return [=](const std::string &location) -> Result<Bytes> {
+    Bytes &file = (*files)[location];
+    if (file) return file;
+    OPC_ASSIGN_OR_RETURN(std::string bytes, readGitFileBeside(revision, model, location));
+    return file = std::make_shared<const std::string>(std::move(bytes));
+  };
+}
+
 class GraphChecker {
 public:
   GraphChecker(const Registry &registry, const CheckSettings &settings, const std::string &path)
@@ -253,8 +265,8 @@ private:
       for (GraphFinding &f : lintGraph(checked_.now.facts)) checked_.report.findings.push_back(std::move(f));
   }
 
-  /// The graph that it is checked against, compiled and run as this one is. Of a revision the graph's bytes alone are
-  /// read: nothing else of it is looked at.
+  /// The graph that it is checked against, compiled and run as this one is. Of a revision the graph's bytes are read,
+  /// and of a model the files that hold its tensors: nothing else of it is looked at.
   void makeOlder() {
     std::string name = settings_.againstFile;
     SharedBytes bytes;
@@ -275,13 +287,15 @@ private:
     LockRequest request;
     chooseTarget(&request);
     chooseOutputs(&request);
+    if (!settings_.revision.empty()) request.model.beside = filesOfRevision(settings_.revision, path_);
     MadeLock made = makeLock(registry_, request, name, std::move(bytes));
     older_ = std::move(made.values);
-    if (made.exitCode) return olderFails(made.findings.empty() ? "" : made.findings[0].message, made.exitCode);
+    if (made.exitCode && made.findings.empty()) return olderFails("", made.exitCode);
+    if (made.exitCode) return olderFails(made.findings[0].message, made.exitCode, made.findings[0].help);
     checked_.locked = std::move(made.lock);
   }
-  void olderFails(const std::string &why, int exitCode) {
-    add("GRAPH_INVALID", "the older graph: " + why);
+  void olderFails(const std::string &why, int exitCode, const std::string &help = "") {
+    add("GRAPH_INVALID", "the older graph: " + why, help);
     stop(exitCode);
   }
 

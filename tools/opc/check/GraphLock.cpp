@@ -103,8 +103,11 @@ private:
     // The ops of a model follow from the sizes of its inputs, which must be known before it is read.
     options.model = request_.model;
     std::optional<ModelSource> declared;
-    if (!request_.target.shapes.empty() || !request_.model.dims.empty())
-      declared = readModel(name_, bytes, registry_, {}, {});
+    if (!request_.target.shapes.empty() || !request_.model.dims.empty()) {
+      ModelRequest nothingGiven;
+      nothingGiven.beside = request_.model.beside;
+      declared = readModel(name_, bytes, registry_, {}, nothingGiven);
+    }
     if (declared)
       takeShapes(declared->inputs);
     else

@@ -197,6 +197,8 @@ struct TreeEntry {
   std::string mode, name, object; // the object's name in hexadecimal digits
 };
 
+bool isRegular(const TreeEntry &entry) { return entry.mode == "100644" || entry.mode == "100755"; }
+
 /// "MODE NAME\0DIGEST", one behind the other.
 std::vector<TreeEntry> entriesOf(const Answer &tree) {
   static const char kDigits[] = "0123456789abcdef";
@@ -305,6 +307,28 @@ Result<std::optional<std::string>> findGitFile(const std::string &revision, cons
   return std::optional<std::string>();
 }
 
+Result<std::string> readGitFileBeside(const std::string &revision, const std::string &file,
+                                      const std::string &location) {
+  static const std::string kLfs = "version https://git-lfs.github.com/spec/";
+  OPC_ASSIGN_OR_RETURN(const Place place, placeOf(revision, file));
+  const fs::path path = gitPathOf((fs::path(place.path).parent_path() / location).string());
+  const std::string object = revision + ":" + path.string(),
+                    help = "commit it with " + file + ", or compare with a file: --against FILE";
+  // The folder says what is a link, the file does not.
+  OPC_ASSIGN_OR_RETURN(const Answer tree, answerOf(revision + ":" + path.parent_path().string() + "/", place.folder));
+  if (tree.type == "tree")
+    for (const TreeEntry &entry : entriesOf(tree)) {
+      if (entry.name != path.filename()) continue;
+      if (!isRegular(entry)) return failed(object, "it is a link or a folder, and no regular file", help);
+      OPC_ASSIGN_OR_RETURN(Answer answer, answerOf(entry.object, place.folder));
+      if (answer.type != "blob") return failed(object, "the repository does not have its bytes", "git fetch");
+      if (answer.bytes.starts_with(kLfs))
+        return failed(object, "its bytes are in Git LFS, which is not asked", "--against FILE takes a file");
+      return std::move(answer.bytes);
+    }
+  return failed(object, "the revision has no such file", help);
+}
+
 Result<std::vector<std::string>> listGitFiles(const std::string &revision, const std::string &folder) {
   constexpr size_t kMostFolders = 2000; // git is asked for each; a tree may be in itself many times over
   OPC_ASSIGN_OR_RETURN(const Place place, placeOf(revision, folder));
@@ -319,7 +343,7 @@ Result<std::vector<std::string>> listGitFiles(const std::string &revision, const
       continue;
     }
     for (TreeEntry &entry : entriesOf(tree)) {
-      if (entry.mode == "100644" || entry.mode == "100755") files.push_back(prefix + entry.name);
+      if (isRegular(entry)) files.push_back(prefix + entry.name);
       if (entry.mode == "40000" && entry.name[0] != '.')
         folders.push_back({prefix + entry.name + "/", std::move(entry.object)});
     }

@@ -22,6 +22,11 @@ Result<std::string> readGitFile(const std::string &object);
 /// of that, in the file's own; nothing when the revision is there and has no such file.
 Result<std::optional<std::string>> findGitFile(const std::string &revision, const std::string &file);
 
+/// The bytes that a revision has of a regular file in the folder of `file` or below it; its repository is that of
+/// `file`. Errors: OPC0706, also for links and for what Git LFS has elsewhere.
+Result<std::string> readGitFileBeside(const std::string &revision, const std::string &file,
+                                      const std::string &location);
+
 /// The names of the regular files of a revision below a folder, relative to it and sorted; none when it does not have
 /// the folder. Its repository is found as that of a file. Links, submodules and folders whose names begin with a dot
 /// are passed over. Errors: OPC0706, also for more folders than anybody has.
