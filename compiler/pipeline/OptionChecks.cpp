@@ -50,7 +50,9 @@ Status checkSizes(const SizeRequest &request) {
 }
 
 Status checkAll(const CompileOptions &options) {
-  if (!readDeviceName(options.device)) return refused("device", "'" + options.device + "'", "one of " + deviceNames());
+  const auto device = readDeviceName(options.device);
+  if (!device || (device->kind == "cpu" && options.device != "cpu")) // there is one: it has no number
+    return refused("device", "'" + options.device + "'", "one of " + deviceNames());
   if (options.maxErrors == 0) return refused("maxErrors", "0", "1 or more: the first error says what is wrong");
   if (options.mesh) OPC_RETURN_IF_ERROR(checkMesh(*options.mesh));
   if (options.gradient) OPC_RETURN_IF_ERROR(checkGradient(*options.gradient));

@@ -21,7 +21,7 @@ def fails(x):
     raise ValueError("not today")
 
 
-@opc.op("demo::product", shape={"y": ("a[0]", "b[1]")}, sbp="m k, k n -> m n", cases=[{"a": (4, 6), "b": (6, 2)}])
+@opc.op("demo::product", shape={"y": ("a[0]", "b[1]")}, sbp="n: m k, k n -> m n", cases=[{"a": (4, 6), "b": (6, 2)}])
 def product(a, b):
     return a @ b
 '''

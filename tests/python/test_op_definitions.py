@@ -43,6 +43,9 @@ WRONG = [
     ({"sbp": "a, b -> a, b"}, "2 terms for 1 output"),
     ({"sbp": "a, b -> q"}, "sbp names 'q', which is no axis of an input; there are a, b"),
     ({"sbp": "a a, b -> a"}, "names an axis twice in 'a a'"),
+    ({"sbp": "c: a, b -> a"}, "sbp names 'c', which is no axis of the rule; there are a, b"),
+    ({"sbp": "+, b -> a"}, "'+' is no name of an axis"),
+    ({"sbp": "a* a, b -> a"}, "names an axis twice"),
     ({"sbp": "a+b, b -> a"}, "'a+b' is no name of an axis"),
     ({"cases": {"x": (2, 3)}}, "cases is a sequence of dicts"),
     ({"cases": [(2, 3)]}, "cases is a dict by names"),
@@ -104,7 +107,7 @@ class Definitions(unittest.TestCase):
             opc.op("defined::f", brodcast=("x",))
 
     def test_what_is_right_is_taken(self):
-        for options in ({"sbp": "m k, k n -> m n"}, {"sbp": "..., . -> ..."}, {"sbp": opc.elementwise}, {"cases": [{"x": (2, 3), "w": (), "alpha": 1, "names": ["a"]}]},
+        for options in ({"sbp": "m k, k n -> m n"}, {"sbp": "..., . -> ..."}, {"sbp": "+ m .., ? m -> m"}, {"sbp": "b a: a c*, c b -> a b"}, {"sbp": opc.elementwise}, {"cases": [{"x": (2, 3), "w": (), "alpha": 1, "names": ["a"]}]},
                         {"shape": {"y": ("x[0]", 4, "n + 1", "x[1] * (n - 1)")}}, {"dtype": {"y": np.int64}}, {"dtype": {"y": "bf16"}}, {"like": {"y": "w"}},
                         {"optional": ["w"]}, {"timeout_s": 1, "isolation": "process"}):  # fmt: skip
             with self.subTest(options=options):

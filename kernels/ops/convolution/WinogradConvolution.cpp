@@ -20,9 +20,7 @@ constexpr int64_t kTile = 4;   // results of a tile along a side
 /// A weight of this magnitude, inputs of this one and sums over the channels that fits() allows stay finite.
 constexpr float kLargest = 1e15f;
 
-int64_t tilesOf(const ConvGeometry &g) {
-  return ((g.out[1] + kTile - 1) / kTile) * ((g.out[2] + kTile - 1) / kTile);
-}
+int64_t tilesOf(const ConvGeometry &g) { return ((g.out[1] + kTile - 1) / kTile) * ((g.out[2] + kTile - 1) / kTile); }
 
 /// Where the weight is transformed once, and kept, 36 numbers for nine: with few tiles that takes longer than the rest.
 bool keepsTransformed(const ConvGeometry &g) {
@@ -87,7 +85,8 @@ public:
 
   void finish(const float *from, float *to, const ConvExtras &extras) const {
     ctx_->parallelFor(items(), kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) extras.accumulate ? part<true>(i, from, to, extras) : part<false>(i, from, to, extras);
+      for (int64_t i = begin; i < end; ++i)
+        extras.accumulate ? part<true>(i, from, to, extras) : part<false>(i, from, to, extras);
     });
   }
 
@@ -125,8 +124,7 @@ private:
   }
 
   /// Of two zeros a bound, as the library's maxima and minima; a NaN stays.
-  template <bool accumulates>
-  void part(int64_t item, const float *from, float *to, const ConvExtras &extras) const {
+  template <bool accumulates> void part(int64_t item, const float *from, float *to, const ConvExtras &extras) const {
     const int64_t block = item / parts_, first = item % parts_ * kPart, last = std::min(pixels_, first + kPart);
     const bool activates = extras.activation != ConvExtras::kNone, clips = extras.activation == ConvExtras::kClip;
     const float infinity = std::numeric_limits<float>::infinity();
@@ -168,9 +166,8 @@ bool WinogradConvolution::prepare(const float *weight, int threads) {
   const memory::desc bias = bias_ ? memory::desc({g.filters}, f32, memory::format_tag::x) : memory::desc();
   const auto kind = keepsTransformed(g) ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training;
   std::optional<cpu::LaidOutForMany> many(std::in_place);
-  dnnl::convolution_forward::primitive_desc pd({kind, dnnl::algorithm::convolution_winograd, in_,
-                                                dnnlAny(userWeight), bias, out_, w.strides, w.dilates, w.padding,
-                                                w.padding},
+  dnnl::convolution_forward::primitive_desc pd({kind, dnnl::algorithm::convolution_winograd, in_, dnnlAny(userWeight),
+                                                bias, out_, w.strides, w.dilates, w.padding, w.padding},
                                                cpu::dnnlAttributes(), cpu::dnnlEngine(), /*allow_empty=*/true);
   if (!pd.get(true)) return false;
   while (std::string_view(pd.impl_info_str()).find("wino_4x3") == std::string_view::npos)
@@ -205,10 +202,10 @@ DnnlExecution &WinogradConvolution::direct() {
   const DnnlWindow w(geometry_);
   const memory::desc bias =
       bias_ ? memory::desc({geometry_.filters}, memory::data_type::f32, memory::format_tag::x) : memory::desc();
-  const dnnl::convolution_forward::primitive_desc pd(
-      {dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, in_, weight_, bias, out_, w.strides,
-       w.dilates, w.padding, w.padding},
-      cpu::dnnlAttributes(), cpu::dnnlEngine());
+  const dnnl::convolution_forward::primitive_desc pd({dnnl::prop_kind::forward_inference,
+                                                      dnnl::algorithm::convolution_direct, in_, weight_, bias, out_,
+                                                      w.strides, w.dilates, w.padding, w.padding},
+                                                     cpu::dnnlAttributes(), cpu::dnnlEngine());
   DnnlExecution &e = direct_.emplace(pd, dnnl::convolution_forward(pd));
   e.bind(DNNL_ARG_WEIGHTS, weight_, blockedWeight_);
   if (bias_) e.bind(DNNL_ARG_BIAS, bias, bias_);

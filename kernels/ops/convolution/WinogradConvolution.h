@@ -17,7 +17,8 @@ public:
   /// Null where a direct convolution is as good, or the library or the processor has no such kernel. The shape decides,
   /// but for the batch, with the finiteness of the weight. Throws dnnl::error.
   static std::unique_ptr<WinogradConvolution> create(const ConvGeometry &g, const float *source, const float *weight,
-                                                     const float *bias, float *target, int threads, const ConvExtras &extras);
+                                                     const float *bias, float *target, int threads,
+                                                     const ConvExtras &extras);
   void run(DeviceCtx *ctx);
 
 private:

@@ -299,7 +299,7 @@ TEST_CASE("what no graph can be compiled with is refused before it is read", "[p
     CHECK(p.diagnostics()[0].code == "OPC0001");
     return p.diagnostics()[0].message;
   };
-  for (const char *device : {"tpu", "", "gpu:", "gpu:3-1", "GPU"})
+  for (const char *device : {"tpu", "", "gpu:", "gpu:3-1", "GPU", "cpu:0"})
     CHECK(refusal([&](CompileOptions *o) { o->device = device; }) ==
           std::string("CompileOptions::device is '") + device +
               "', expected one of cpu, gpu, gpu:N, sim, sim:N; gpu:0-3 and sim:0-3 of several ranks");

@@ -129,31 +129,34 @@ def _time_limit(refuse: Refuse, seconds: Any) -> None:
 
 
 def _sharding(refuse: Refuse, rule: Any, s: Signature) -> None:
-    """"m k, k n -> m n": a term for each argument, of names, "." and one "..."."""
+    """"m k, k n -> m n": a term for each argument, of names, "c*", ".", ".." and one "...", "+" or "?" in front (docs/sbp.md#sharding-rules)."""
     from ._op import elementwise
 
     if rule is None or rule is elementwise:
         return
     if not isinstance(rule, str):
         raise refuse("sbp", f"is opc.elementwise or a rule such as 'm k, k n -> m n', not {rule!r}")
-    sides = rule.split("->")
+    first, colon, terms_text = rule.partition(":")
+    sides = (terms_text if colon else rule).split("->")
     if len(sides) != 2:
         raise refuse("sbp", f"is '{rule}', which has {len(sides) - 1} arrows: a rule is 'm k, k n -> m n'")
     before: Dict[str, None] = {}
     for side, arguments, what in ((sides[0], s.inputs, "input"), (sides[1], s.outputs, "output")):
-        terms = [t.split() for t in side.split(",")] if side.strip() else []
+        terms = [re.sub(r"^\s*[+?](?=\s)", "", t).split() for t in side.split(",")] if side.strip() else []
         if len(terms) > len(arguments):
             raise refuse("sbp", f"is '{rule}', which has {len(terms)} terms for {len(arguments)} {what}s")
         for term in terms:
             for factor in term:
-                if factor not in (".", "...") and not factor.isidentifier():
+                if factor not in (".", "..", "...") and not factor.removesuffix("*").isidentifier():
                     raise refuse("sbp", f"is '{rule}', and '{factor}' is no name of an axis: blanks part axes, commas tensors")
-            factors = [f for f in term if f != "."]
+            factors = [f.removesuffix("*") for f in term if f not in (".", "..")]
             if len(set(factors)) != len(factors):
                 raise refuse("sbp", f"is '{rule}', which names an axis twice in '{' '.join(term)}'")
             if what == "output":
                 known(refuse, "sbp", [f for f in factors if f != "..."], list(before), "axis of an input")
             before.update((f, None) for f in factors if f != "...")
+    if colon:
+        known(refuse, "sbp", first.split(), list(before), "axis of the rule")
 
 
 def _cases(refuse: Refuse, cases: Any, s: Signature) -> None:
