@@ -15,7 +15,6 @@
 extern "C" {
 void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
 void omp_set_num_threads(int threads);
-int omp_get_max_threads(void);
 }
 
 namespace opc::cpu {
@@ -107,8 +106,5 @@ void setLibraryThreads(int threads) {
   omp_set_num_threads(lostPool ? 1 : std::max(threads, 1));
   if (threads > 1) hasPool = true; // whoever sets threads goes on to use them
 }
-
-LaidOutForMany::LaidOutForMany() : threads_(omp_get_max_threads()) { omp_set_num_threads(1024); }
-LaidOutForMany::~LaidOutForMany() { omp_set_num_threads(threads_); }
 
 } // namespace opc::cpu

@@ -19,17 +19,4 @@ bool takeInvalid(int threads);
 /// The number of threads oneDNN uses in the calling thread; set before creating and running its primitives.
 void setLibraryThreads(int threads);
 
-/// While it lives, primitives that the calling thread creates are laid out for more threads than there ever are: the
-/// library cuts no sum of theirs by the number of threads. They are to be run after it.
-class LaidOutForMany {
-public:
-  LaidOutForMany();
-  ~LaidOutForMany();
-  LaidOutForMany(const LaidOutForMany &) = delete;
-  LaidOutForMany &operator=(const LaidOutForMany &) = delete;
-
-private:
-  int threads_;
-};
-
 } // namespace opc::cpu

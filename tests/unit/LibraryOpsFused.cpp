@@ -5,7 +5,6 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstdlib>
 
 using namespace opc;
 using namespace opc::test;
@@ -132,9 +131,9 @@ TEST_CASE("fused convolutions", "[library][fused]") {
 }
 
 TEST_CASE("fused convolutions by minimal filtering", "[library][fused]") {
-  check({2, 32, 32, 28, 3, 1, 1, true, true, true, true, "relu", true});   // transforms its weight in each run
+  check({2, 32, 32, 28, 3, 1, 1, true, true, true, true, "relu", true});
   check({1, 48, 32, 37, 3, 1, 1, true, false, true, false, "clip", true}); // tiles over the edge
-  check({3, 64, 80, 14, 3, 1, 1, true, false, false, true, "", true});     // keeps it transformed
+  check({3, 144, 80, 14, 3, 1, 1, true, false, false, true, "", true});
   // Other shapes are computed directly, whatever is asked for.
   check({1, 8, 32, 28, 3, 1, 1, true, false, true, false, "", true});
   check({1, 32, 32, 28, 3, 1, 2, true, false, false, false, "relu", true});
@@ -192,9 +191,7 @@ TEST_CASE("fused convolutions by minimal filtering: what is far from the rest", 
 }
 
 TEST_CASE("fused convolutions by minimal filtering are other sums", "[library][fused]") {
-  const bool has =
-      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && !std::getenv("ONEDNN_MAX_CPU_ISA");
-  CHECK((valuesOf(noise(true)) != valuesOf(noise(false))) == has);
+  CHECK(valuesOf(noise(true)) != valuesOf(noise(false)));
 }
 
 TEST_CASE("fused convolutions: what they refuse", "[library][fused]") {

@@ -3,14 +3,16 @@
 #include "EdgeMemory.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace opc::ops {
 
-std::shared_ptr<EdgeMemory> EdgeMemory::shared() {
+std::shared_ptr<EdgeMemory> EdgeMemory::shared(Of of) {
   static std::mutex mutex;
-  static std::weak_ptr<EdgeMemory> &present = *new std::weak_ptr<EdgeMemory>; // kernels may outlive static objects
+  static auto &all = *new std::array<std::weak_ptr<EdgeMemory>, 2>; // kernels may outlive static objects
   const std::lock_guard<std::mutex> lock(mutex);
+  std::weak_ptr<EdgeMemory> &present = all[static_cast<size_t>(of)];
   std::shared_ptr<EdgeMemory> memory = present.lock();
   if (!memory) present = memory = std::make_shared<EdgeMemory>();
   return memory;

@@ -15,8 +15,9 @@ namespace opc::ops {
 /// largest of them asks for, and gone with the last kernel that shares it.
 class EdgeMemory {
 public:
-  /// That of this process's kernels.
-  static std::shared_ptr<EdgeMemory> shared();
+  /// That of this process's kernels, for what a kernel needs as a whole or each of the threads that run its pieces.
+  enum class Of { kKernel, kThread };
+  static std::shared_ptr<EdgeMemory> shared(Of of = Of::kKernel);
 
   /// A block, until this goes.
   class Lease {

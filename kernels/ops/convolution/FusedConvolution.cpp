@@ -145,7 +145,7 @@ public:
     std::unique_ptr<WinogradConvolution> winograd;
     std::unique_ptr<DnnlConvolution> library;
     if (constant && ctx->Attr<bool>("winograd"))
-      winograd = WinogradConvolution::create(g, in, weight, bias, out, ctx->device_ctx()->threads(), extras);
+      winograd = WinogradConvolution::create(g, in, weight, bias, out, extras);
     if (!winograd)
       library = std::make_unique<DnnlConvolution>(g, ConvDirection::kForward, in, weight, bias, out, constant,
                                                   ctx->device_ctx()->threads(), extras);

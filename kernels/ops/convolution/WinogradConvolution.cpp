@@ -1,235 +1,272 @@
-// Winograd convolutions by oneDNN, between tensors in channels_last.
+// Winograd convolutions: which there are, and their steps on all threads.
 // SPDX-License-Identifier: Apache-2.0
 #include "WinogradConvolution.h"
+
+#include "opc/PackedInputs.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <string_view>
 
 namespace opc::ops {
 
 using cpu::DnnlExecution;
+using cpu::WinogradTiles;
 using dnnl::memory;
 
 namespace {
 
-constexpr int64_t kLanes = 16; // channels in a block of the library's layout
-constexpr int64_t kTile = 4;   // results of a tile along a side
-/// A weight of this magnitude, inputs of this one and sums over the channels that fits() allows stay finite.
-constexpr float kLargest = 1e15f;
+constexpr int64_t kLanes = WinogradTiles::kLanes, kTile = WinogradTiles::kTile, kNumbers = WinogradTiles::kNumbers;
+/// Tiles that take a part of the weight in turn, and the channels of such a part: with the sums they fill half of a
+/// second cache of 512 KiB.
+constexpr int64_t kBlock = 48, kChannels = 64;
+/// 36 arrays of a power of two would fall on each other in the first cache.
+constexpr int64_t kPadding = kLanes;
+/// A weight of this magnitude, inputs of this one and sums over all channels that there can be stay finite.
+constexpr float kLargest = 1e13f;
 
-int64_t tilesOf(const ConvGeometry &g) { return ((g.out[1] + kTile - 1) / kTile) * ((g.out[2] + kTile - 1) / kTile); }
+int64_t tilesAlong(int64_t results) { return (results + kTile - 1) / kTile; }
 
-/// Where the weight is transformed once, and kept, 36 numbers for nine: with few tiles that takes longer than the rest.
-bool keepsTransformed(const ConvGeometry &g) {
-  constexpr int64_t kEnough = 49;
-  return tilesOf(g) < kEnough;
-}
-
-/// Whether a sample takes enough less than in a direct convolution: 0.4 to 0.7 of its time on a Zen 4 with AVX-512, the
-/// reorders included. Fewer channels or tiles, and weights that are larger than the caches, take up to 1.3.
+/// Whether a sample takes enough less than in a direct convolution: 0.3 to 0.6 of its time on a Zen 4, with AVX2 and
+/// with AVX-512.
 bool fits(const ConvGeometry &g) {
-  constexpr int64_t kLeast = 32, kMostWeights = 256 * 256, kLeastKept = 64, kLeastTiles = 16;
+  constexpr int64_t kLeast = 32, kLeastTiles = 9;
   const auto is = [&](const Spatial &s, int64_t first, int64_t others) {
     return s[0] == first && s[1] == others && s[2] == others;
   };
-  if (g.dims != 2 || !g.channelsLast || g.groups != 1 || !is(g.kernel, 1, 3) || !is(g.stride, 1, 1) ||
+  if (g.dims != 2 || !g.channelsLast || g.groups != 1 || g.batch == 0 || !is(g.kernel, 1, 3) || !is(g.stride, 1, 1) ||
       !is(g.dilation, 1, 1))
     return false;
   for (const size_t i : {1, 2})
     if (g.padding[i] > 1 || g.out[i] != g.in[i] + 2 * g.padding[i] - 2) return false;
-  const int64_t least = std::min(g.channels, g.filters);
-  return g.channels % kLanes == 0 && g.filters % kLanes == 0 && least >= kLeast &&
-         g.channels * g.filters <= kMostWeights && tilesOf(g) >= kLeastTiles &&
-         (!keepsTransformed(g) || least >= kLeastKept);
+  return g.channels % kLanes == 0 && g.filters % kLanes == 0 && std::min(g.channels, g.filters) >= kLeast &&
+         tilesAlong(g.out[1]) * tilesAlong(g.out[2]) >= kLeastTiles;
 }
 
-/// A primitive that takes its scratchpad from its caller, when it runs.
-struct Leased {
-  memory::desc scratchpad_desc() const { return {}; } // NOLINT(readability-identifier-naming): as oneDNN
-};
+/// [filters, channels, 9] or [filters, 9, channels] to the layout of WinogradTiles::weight by kLanes filters.
+void pack(const ConvGeometry &g, bool last, const float *weight, float *to) {
+  const int64_t byChannel = last ? 1 : 9, byPixel = last ? g.channels : 1;
+  for (int64_t panel = 0; panel < g.filters / kLanes; ++panel)
+    for (int64_t c = 0; c < g.channels; ++c)
+      for (int64_t p = 0; p < 9; ++p)
+        for (int64_t f = 0; f < kLanes; ++f)
+          *to++ = weight[(panel * kLanes + f) * g.channels * 9 + c * byChannel + p * byPixel];
+}
 
 } // namespace
 
-/// Between [pixel][channel] and the library's [channel / 16][pixel][16].
-class WinogradConvolution::Edges {
-public:
-  Edges(DeviceCtx *ctx, int64_t pixels, int64_t channels)
-      : ctx_(ctx), pixels_(pixels), channels_(channels), parts_((pixels + kPart - 1) / kPart) {}
+/// A part of a sample.
+struct WinogradConvolution::Seen {
+  uint32_t largest = 0; // the bits of the largest magnitude: those of infinity and NaN are larger than a number's
+  double squares = 0;
 
-  /// Whether a sample's largest magnitude is finite and near enough to its root mean square: errors of all results are
-  /// relative to it.
-  bool isTameInto(float *to, const float *from) const {
-    constexpr double kFar = 100;
-    std::vector<Seen> seen(static_cast<size_t>(items()));
-    ctx_->parallelFor(items(), kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) seen[static_cast<size_t>(i)] = blockPart(i, to, from);
-    });
-    Seen all;
-    for (const Seen &s : seen) {
-      all.largest = std::max(all.largest, s.largest);
-      all.squares += s.squares;
-    }
-    float largest = 0;
-    std::memcpy(&largest, &all.largest, sizeof largest);
-    // The bits of infinity and NaN are larger than those of numbers.
-    const float bound = kLargest;
-    uint32_t most = 0;
-    std::memcpy(&most, &bound, sizeof most);
-    if (all.largest > most) return false;
-    return static_cast<double>(largest) * largest <=
-           kFar * kFar * all.squares / static_cast<double>(pixels_ * channels_);
-  }
-
-  void finish(const float *from, float *to, const ConvExtras &extras) const {
-    ctx_->parallelFor(items(), kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        extras.accumulate ? part<true>(i, from, to, extras) : part<false>(i, from, to, extras);
-    });
-  }
-
-private:
-  static constexpr int64_t kPart = 256, kGrain = 4; // pixels of an item, items of a thread
-
-  struct Seen {
-    uint32_t largest = 0; // bits of the largest magnitude
-    double squares = 0;
-  };
-
-  int64_t items() const { return parts_ * (channels_ / kLanes); }
-
-  Seen blockPart(int64_t item, float *to, const float *from) const {
-    const int64_t block = item / parts_, first = item % parts_ * kPart, last = std::min(pixels_, first + kPart);
+  static Seen of(const float *x, int64_t count) {
     uint32_t largest[kLanes] = {};
     float squares[kLanes] = {};
-    float *into = to + (block * pixels_ + first) * kLanes;
-    for (int64_t p = first; p < last; ++p, into += kLanes) {
-      const float *at = from + p * channels_ + block * kLanes;
-      uint32_t bits[kLanes];
-      std::memcpy(bits, at, sizeof bits);
-      std::memcpy(into, at, sizeof bits);
-      for (int64_t c = 0; c < kLanes; ++c) {
-        largest[c] = std::max(largest[c], bits[c] & 0x7fffffffU);
-        squares[c] += at[c] * at[c];
+    for (int64_t i = 0; i < count; i += kLanes)
+      for (int64_t lane = 0; lane < kLanes; ++lane) {
+        uint32_t bits = 0;
+        std::memcpy(&bits, x + i + lane, sizeof bits);
+        largest[lane] = std::max(largest[lane], bits & 0x7fffffffU);
+        squares[lane] += x[i + lane] * x[i + lane];
       }
-    }
     Seen seen;
-    for (int64_t c = 0; c < kLanes; ++c) {
-      seen.largest = std::max(seen.largest, largest[c]);
-      seen.squares += squares[c];
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      seen.largest = std::max(seen.largest, largest[lane]);
+      seen.squares += squares[lane];
     }
     return seen;
   }
+};
 
-  /// Of two zeros a bound, as the library's maxima and minima; a NaN stays.
-  template <bool accumulates> void part(int64_t item, const float *from, float *to, const ConvExtras &extras) const {
-    const int64_t block = item / parts_, first = item % parts_ * kPart, last = std::min(pixels_, first + kPart);
-    const bool activates = extras.activation != ConvExtras::kNone, clips = extras.activation == ConvExtras::kClip;
-    const float infinity = std::numeric_limits<float>::infinity();
-    const float low = clips ? extras.low : activates ? 0.0f : -infinity, high = clips ? extras.high : infinity;
-    const float *at = from + (block * pixels_ + first) * kLanes;
-    for (int64_t p = first; p < last; ++p, at += kLanes) {
-      float *into = to + p * channels_ + block * kLanes;
-      for (int64_t c = 0; c < kLanes; ++c) {
-        const float v = accumulates ? at[c] + into[c] : at[c], raised = v <= low ? low : v;
-        into[c] = raised >= high ? high : raised;
-      }
-    }
-  }
+/// Tiles [begin, end) of all samples' in a row, transformed by blocks of kBlock: [block][number][tile][channel].
+struct WinogradConvolution::Stage {
+  int64_t begin, end, stride, blocks;
+  float *data;
+  float *block(int64_t i) const { return data + i * kNumbers * stride; }
+};
 
-  DeviceCtx *ctx_;
-  int64_t pixels_, channels_, parts_;
+/// A sample by the library, without what follows.
+struct WinogradConvolution::Direct {
+  memory::desc in, out;
+  DnnlExecution execution;
+  DnnlBuffers buffers;
 };
 
 std::unique_ptr<WinogradConvolution> WinogradConvolution::create(const ConvGeometry &g, const float *source,
                                                                  const float *weight, const float *bias, float *target,
-                                                                 int threads, const ConvExtras &extras) {
+                                                                 const ConvExtras &extras) {
   if (!fits(g)) return nullptr;
-  const int64_t weights = g.filters * g.channels * 9;
-  if (!std::all_of(weight, weight + weights, [](float w) { return std::fabs(w) <= kLargest; })) return nullptr;
-  std::unique_ptr<WinogradConvolution> made(new WinogradConvolution(g, source, bias, target, extras));
-  return made->prepare(weight, threads) ? std::move(made) : nullptr;
+  const int64_t count = g.filters * g.channels * 9;
+  if (!std::all_of(weight, weight + count, [](float w) { return std::fabs(w) <= kLargest; })) return nullptr;
+  return std::unique_ptr<WinogradConvolution>(new WinogradConvolution(g, source, weight, bias, target, extras));
 }
 
-bool WinogradConvolution::prepare(const float *weight, int threads) {
-  samples_ = geometry_.batch;
+WinogradConvolution::WinogradConvolution(const ConvGeometry &g, const float *source, const float *weight,
+                                         const float *bias, float *target, const ConvExtras &extras)
+    : tiles_(cpu::winogradTiles()), geometry_(g), extras_(extras), samples_(g.batch), tileRows_(tilesAlong(g.out[1])),
+      tileColumns_(tilesAlong(g.out[2])), source_(source), bias_(bias), target_(target),
+      noBias_(static_cast<size_t>(bias ? 0 : kLanes)) {
   geometry_.batch = 1;
-  const ConvGeometry &g = geometry_;
-  constexpr auto f32 = memory::data_type::f32;
-  in_ = memory::desc({1, g.channels, g.in[1], g.in[2]}, f32, memory::format_tag::nChw16c);
-  out_ = memory::desc({1, g.filters, g.out[1], g.out[2]}, f32, memory::format_tag::nChw16c);
-  weight_ = memory::desc({g.filters, g.channels, 3, 3}, f32, memory::format_tag::OIhw16i16o);
-  const memory::desc userWeight = dnnlWeight(g, extras_.weightLast.value_or(true));
-  const DnnlWindow w(g);
-  const memory::desc bias = bias_ ? memory::desc({g.filters}, f32, memory::format_tag::x) : memory::desc();
-  const auto kind = keepsTransformed(g) ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training;
-  std::optional<cpu::LaidOutForMany> many(std::in_place);
-  dnnl::convolution_forward::primitive_desc pd({kind, dnnl::algorithm::convolution_winograd, in_, dnnlAny(userWeight),
-                                                bias, out_, w.strides, w.dilates, w.padding, w.padding},
-                                               cpu::dnnlAttributes(), cpu::dnnlEngine(), /*allow_empty=*/true);
-  if (!pd.get(true)) return false;
-  while (std::string_view(pd.impl_info_str()).find("wino_4x3") == std::string_view::npos)
-    if (!pd.next_impl()) return false;
-  const dnnl::convolution_forward primitive(pd);
-  many.reset();
-  cpu::setLibraryThreads(threads); // for the reorders
-
-  blockedWeight_ = buffers_.copy(userWeight, weight, weight_, extras_.packKey);
-  const void *transformed = blockedWeight_;
-  if (keepsTransformed(g)) {
-    const memory::desc plain = dnnlWeight(g, /*channelsLast=*/false);
-    const auto oihw = plain == userWeight ? cpu::Scratch<char>() : cpu::dnnlReordered(userWeight, weight, plain);
-    transformed = buffers_.copy(plain, oihw ? oihw.get() : reinterpret_cast<const char *>(weight), pd.weights_desc(),
-                                extras_.packKey);
-  }
-  fast_ = DnnlExecution(Leased(), primitive);
-  fast_.bind(DNNL_ARG_SRC, in_, nullptr);
-  fast_.bind(DNNL_ARG_DST, out_, nullptr);
-  fast_.bind(DNNL_ARG_WEIGHTS, pd.weights_desc(), transformed);
-  if (bias_) fast_.bind(DNNL_ARG_BIAS, bias, bias_);
-  scratch_ = pd.scratchpad_desc();
-  fast_.bind(DNNL_ARG_SCRATCHPAD, scratch_, nullptr);
-  inBytes_ = in_.get_size();
-  outBytes_ = out_.get_size();
-  edges_ = EdgeMemory::shared();
-  return true;
+  const bool last = extras.weightLast.value_or(g.channelsLast);
+  const std::string key = extras.packKey.empty() ? "" : extras.packKey + (last ? "winograd last" : "winograd first");
+  weight_ = user_op::sharedPack(key, [&] {
+    auto packed = std::make_shared<cpu::Scratch<float>>(g.filters * g.channels * 9);
+    pack(g, last, weight, packed->get());
+    return std::shared_ptr<const void>(packed, packed->get());
+  });
+  constexpr int64_t kPart = 4096; // pixels and channels
+  parts_ = (geometry_.inShape().elem_cnt() + kPart - 1) / kPart;
+  seen_.resize(static_cast<size_t>(samples_ * parts_));
+  whole_ = EdgeMemory::shared(EdgeMemory::Of::kKernel);
+  pieces_ = EdgeMemory::shared(EdgeMemory::Of::kThread);
 }
 
-DnnlExecution &WinogradConvolution::direct() {
-  if (direct_) return *direct_;
-  const DnnlWindow w(geometry_);
-  const memory::desc bias =
-      bias_ ? memory::desc({geometry_.filters}, memory::data_type::f32, memory::format_tag::x) : memory::desc();
-  const dnnl::convolution_forward::primitive_desc pd({dnnl::prop_kind::forward_inference,
-                                                      dnnl::algorithm::convolution_direct, in_, weight_, bias, out_,
-                                                      w.strides, w.dilates, w.padding, w.padding},
-                                                     cpu::dnnlAttributes(), cpu::dnnlEngine());
-  DnnlExecution &e = direct_.emplace(pd, dnnl::convolution_forward(pd));
-  e.bind(DNNL_ARG_WEIGHTS, weight_, blockedWeight_);
-  if (bias_) e.bind(DNNL_ARG_BIAS, bias, bias_);
-  e.bind(DNNL_ARG_SRC, in_, nullptr);
-  e.bind(DNNL_ARG_DST, out_, nullptr);
-  return e;
+WinogradConvolution::~WinogradConvolution() = default;
+
+void WinogradConvolution::look(DeviceCtx *ctx) {
+  const int64_t count = geometry_.inShape().elem_cnt(), rows = count / kLanes;
+  ctx->parallelFor(samples_ * parts_, 4, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t sample = i / parts_, part = i % parts_;
+      const int64_t first = rows * part / parts_ * kLanes, behind = rows * (part + 1) / parts_ * kLanes;
+      seen_[static_cast<size_t>(i)] = Seen::of(source_ + sample * count + first, behind - first);
+    }
+  });
+}
+
+/// Whether the largest magnitude is finite and near enough to the root mean square, to which the errors of all results
+/// are relative.
+bool WinogradConvolution::isTame(int64_t sample) const {
+  constexpr double kFar = 100;
+  Seen all;
+  for (int64_t i = sample * parts_; i < (sample + 1) * parts_; ++i) {
+    const Seen &s = seen_[static_cast<size_t>(i)];
+    all.largest = std::max(all.largest, s.largest);
+    all.squares += s.squares;
+  }
+  float largest = 0;
+  std::memcpy(&largest, &all.largest, sizeof largest);
+  if (!(largest <= kLargest)) return false;
+  const double mean = all.squares / static_cast<double>(geometry_.inShape().elem_cnt());
+  return static_cast<double>(largest) * largest <= kFar * kFar * mean;
 }
 
 void WinogradConvolution::run(DeviceCtx *ctx) {
-  cpu::setLibraryThreads(ctx->threads());
-  EdgeMemory::Lease lease(*edges_, inBytes_ + outBytes_ + scratch_.get_size());
-  char *const memory = lease.data();
-  auto *const in = reinterpret_cast<float *>(memory), *const out = reinterpret_cast<float *>(memory + inBytes_);
-  fast_.rebind(DNNL_ARG_SCRATCHPAD, memory + inBytes_ + outBytes_);
-  const int64_t pixels = geometry_.in[1] * geometry_.in[2], results = geometry_.out[1] * geometry_.out[2];
-  const Edges before(ctx, pixels, geometry_.channels), after(ctx, results, geometry_.filters);
-  for (int64_t n = 0; n < samples_; ++n) {
-    const bool isTame = before.isTameInto(in, source_ + n * pixels * geometry_.channels);
-    DnnlExecution &e = isTame ? fast_ : direct();
-    e.rebind(DNNL_ARG_SRC, in);
-    e.rebind(DNNL_ARG_DST, out);
-    e.execute();
-    after.finish(out, target_ + n * results * geometry_.filters, extras_);
+  look(ctx);
+  const int64_t tiles = tileRows_ * tileColumns_;
+  for (int64_t n = 0; n < samples_;) {
+    int64_t behind = n;
+    while (behind < samples_ && isTame(behind)) ++behind;
+    if (behind > n) runTiles(ctx, n * tiles, behind * tiles);
+    n = behind;
+    if (n < samples_) runDirectly(ctx, n++);
   }
+}
+
+void WinogradConvolution::runTiles(DeviceCtx *ctx, int64_t begin, int64_t end) {
+  constexpr int64_t kStage = int64_t{1} << 20; // numbers: 4 MiB
+  const int64_t stride = kBlock * geometry_.channels + kPadding;
+  const int64_t blocks = std::clamp<int64_t>(kStage / (kNumbers * stride), 1, (end - begin + kBlock - 1) / kBlock);
+  EdgeMemory::Lease whole(*whole_, static_cast<size_t>(blocks * kNumbers * stride) * sizeof(float));
+  const size_t piece = static_cast<size_t>(2 * kNumbers * (kChannels * kLanes + kPadding)) * sizeof(float);
+  static_assert(kBlock <= kChannels, "a piece has sums of kBlock tiles beside the weight of kChannels");
+  for (int64_t at = begin; at < end; at += blocks * kBlock) {
+    const int64_t behind = std::min(end, at + blocks * kBlock);
+    const Stage stage{at, behind, stride, (behind - at + kBlock - 1) / kBlock, reinterpret_cast<float *>(whole.data())};
+    ctx->parallelFor(behind - at, 4, [&](int64_t b, int64_t e) { transform(stage, at + b, at + e); });
+    ctx->parallelFor(geometry_.filters / kLanes * stage.blocks, 1, [&](int64_t b, int64_t e) {
+      EdgeMemory::Lease own(*pieces_, piece);
+      for (int64_t i = b; i < e; ++i) multiply(stage, i, reinterpret_cast<float *>(own.data()));
+    });
+  }
+}
+
+void WinogradConvolution::transform(const Stage &s, int64_t begin, int64_t end) const {
+  const ConvGeometry &g = geometry_;
+  const int64_t tiles = tileRows_ * tileColumns_, count = g.inShape().elem_cnt();
+  for (int64_t t = begin; t < end; ++t) {
+    const int64_t sample = t / tiles, row = t % tiles / tileColumns_, column = t % tileColumns_, at = t - s.begin;
+    const WinogradTiles::Image image{source_ + sample * count, g.in[1], g.in[2], g.channels};
+    tiles_.input(image, row * kTile - g.padding[1], column * kTile - g.padding[2],
+                 s.block(at / kBlock) + at % kBlock * g.channels, s.stride);
+  }
+}
+
+/// kLanes filters of a block of tiles. A weight's transform is made where it is used, by kChannels: to keep it would
+/// take four times the weight's memory, and as long to read.
+void WinogradConvolution::multiply(const Stage &s, int64_t item, float *scratch) const {
+  const ConvGeometry &g = geometry_;
+  const int64_t panel = item / s.blocks, block = item % s.blocks;
+  const int64_t first = s.begin + block * kBlock, rows = std::min(kBlock, s.end - first);
+  const float *const weight = static_cast<const float *>(weight_.get()) + panel * g.channels * 9 * kLanes;
+  constexpr int64_t kStride = kChannels * kLanes + kPadding;
+  float *const u = scratch, *const sums = scratch + kNumbers * kStride;
+  for (int64_t c = 0; c < g.channels; c += kChannels) {
+    const int64_t channels = std::min(kChannels, g.channels - c);
+    tiles_.weight(weight + c * 9 * kLanes, channels, u, kStride);
+    for (int64_t i = 0; i < kNumbers; ++i)
+      tiles_.product(s.block(block) + i * s.stride + c, rows, g.channels, u + i * kStride, channels, sums + i * kStride,
+                     c > 0);
+  }
+  const bool activates = extras_.activation != ConvExtras::kNone, clips = extras_.activation == ConvExtras::kClip;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const WinogradTiles::End end{bias_ ? bias_ + panel * kLanes : noBias_.data(), extras_.accumulate,
+                               clips       ? extras_.low
+                               : activates ? 0.0f
+                                           : -kInfinity,
+                               clips ? extras_.high : kInfinity};
+  const int64_t tiles = tileRows_ * tileColumns_, count = g.outShape().elem_cnt();
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t t = first + r, row = t % tiles / tileColumns_ * kTile, column = t % tileColumns_ * kTile;
+    float *const to = target_ + t / tiles * count + (row * g.out[2] + column) * g.filters + panel * kLanes;
+    tiles_.output(sums + r * kLanes, kStride,
+                  {to, std::min(kTile, g.out[1] - row), std::min(kTile, g.out[2] - column), g.out[2] * g.filters,
+                   g.filters},
+                  end);
+  }
+}
+
+void WinogradConvolution::runDirectly(DeviceCtx *ctx, int64_t sample) {
+  const ConvGeometry &g = geometry_;
+  cpu::setLibraryThreads(ctx->threads());
+  if (!direct_) {
+    const memory::desc weight({g.filters, g.channels, 3, 3}, memory::data_type::f32, memory::format_tag::Oihw16o);
+    const memory::desc bias =
+        bias_ ? memory::desc({g.filters}, memory::data_type::f32, memory::format_tag::x) : memory::desc();
+    const DnnlWindow w(g);
+    auto made = std::make_unique<Direct>();
+    made->in = dnnlIn(g, 1);
+    made->out = dnnlOut(g, 1);
+    const dnnl::convolution_forward::primitive_desc pd(
+        {dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, made->in, dnnlAny(weight), bias,
+         made->out, w.strides, w.dilates, w.padding, w.padding},
+        cpu::dnnlAttributes(), cpu::dnnlEngine());
+    made->execution = DnnlExecution(pd, dnnl::convolution_forward(pd));
+    made->execution.bind(DNNL_ARG_WEIGHTS, pd.weights_desc(),
+                         made->buffers.copy(weight, weight_.get(), pd.weights_desc()));
+    if (bias_) made->execution.bind(DNNL_ARG_BIAS, bias, bias_);
+    made->execution.bind(DNNL_ARG_SRC, made->in, source_);
+    made->execution.bind(DNNL_ARG_DST, made->out, target_);
+    direct_ = std::move(made);
+  }
+  EdgeMemory::Lease lease(*whole_, direct_->out.get_size());
+  const int64_t count = g.outShape().elem_cnt();
+  const auto *const sums = reinterpret_cast<float *>(lease.data());
+  direct_->execution.rebind(DNNL_ARG_SRC, source_ + sample * g.inShape().elem_cnt());
+  direct_->execution.rebind(DNNL_ARG_DST, sums);
+  direct_->execution.execute();
+  float *const to = target_ + sample * count;
+  const bool activates = extras_.activation != ConvExtras::kNone, clips = extras_.activation == ConvExtras::kClip;
+  ctx->parallelFor(count, 16384, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      float v = extras_.accumulate ? sums[i] + to[i] : sums[i];
+      if (activates) v = v <= (clips ? extras_.low : 0.0f) ? (clips ? extras_.low : 0.0f) : v; // a NaN stays
+      if (clips) v = v >= extras_.high ? extras_.high : v;
+      to[i] = v;
+    }
+  });
 }
 
 } // namespace opc::ops
