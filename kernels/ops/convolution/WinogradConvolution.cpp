@@ -111,7 +111,7 @@ WinogradConvolution::WinogradConvolution(const ConvGeometry &g, const float *sou
   geometry_.batch = 1;
   const bool last = extras.weightLast.value_or(g.channelsLast);
   const std::string key = extras.packKey.empty() ? "" : extras.packKey + (last ? "winograd last" : "winograd first");
-  weight_ = user_op::sharedPack(key, [&] {
+  weight_ = sharedPack(key, [&] {
     auto packed = std::make_shared<cpu::Scratch<float>>(g.filters * g.channels * 9);
     pack(g, last, weight, packed->get());
     return std::shared_ptr<const void>(packed, packed->get());
