@@ -65,8 +65,8 @@ void input(const WinogradTiles::Image &image, int64_t row, int64_t column, float
     Wide d[6][6], across[6][6];
     for (int64_t i = 0; i < 6; ++i)
       for (int64_t j = 0; j < 6; ++j) {
-        const bool isThere = isInside || (row + i >= 0 && row + i < image.rows && column + j >= 0 &&
-                                          column + j < image.columns);
+        const bool isThere =
+            isInside || (row + i >= 0 && row + i < image.rows && column + j >= 0 && column + j < image.columns);
         d[i][j] = isThere ? loaded<Wide>(first + i * rowStride + j * image.channels + c) : all<Wide>(0);
       }
     for (int i = 0; i < 6; ++i) transformInput(d[i], across[i]);

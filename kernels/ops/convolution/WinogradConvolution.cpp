@@ -221,10 +221,10 @@ void WinogradConvolution::multiply(const Stage &s, int64_t item, float *scratch)
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t t = first + r, row = t % tiles / tileColumns_ * kTile, column = t % tileColumns_ * kTile;
     float *const to = target_ + t / tiles * count + (row * g.out[2] + column) * g.filters + panel * kLanes;
-    tiles_.output(sums + r * kLanes, kStride,
-                  {to, std::min(kTile, g.out[1] - row), std::min(kTile, g.out[2] - column), g.out[2] * g.filters,
-                   g.filters},
-                  end);
+    tiles_.output(
+        sums + r * kLanes, kStride,
+        {to, std::min(kTile, g.out[1] - row), std::min(kTile, g.out[2] - column), g.out[2] * g.filters, g.filters},
+        end);
   }
 }
 
@@ -239,10 +239,10 @@ void WinogradConvolution::runDirectly(DeviceCtx *ctx, int64_t sample) {
     auto made = std::make_unique<Direct>();
     made->in = dnnlIn(g, 1);
     made->out = dnnlOut(g, 1);
-    const dnnl::convolution_forward::primitive_desc pd(
-        {dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, made->in, dnnlAny(weight), bias,
-         made->out, w.strides, w.dilates, w.padding, w.padding},
-        cpu::dnnlAttributes(), cpu::dnnlEngine());
+    const dnnl::convolution_forward::primitive_desc pd({dnnl::prop_kind::forward_inference,
+                                                        dnnl::algorithm::convolution_direct, made->in, dnnlAny(weight),
+                                                        bias, made->out, w.strides, w.dilates, w.padding, w.padding},
+                                                       cpu::dnnlAttributes(), cpu::dnnlEngine());
     made->execution = DnnlExecution(pd, dnnl::convolution_forward(pd));
     made->execution.bind(DNNL_ARG_WEIGHTS, pd.weights_desc(),
                          made->buffers.copy(weight, weight_.get(), pd.weights_desc()));

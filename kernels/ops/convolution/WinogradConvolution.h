@@ -11,11 +11,12 @@ namespace opc::ops {
 /// (cpu::WinogradTiles). The bytes of a sample's result depend neither on the number of threads, nor on the samples
 /// beside it, nor on the processor.
 ///
-/// A tile's results share sums of its 36 inputs, so that their errors are relative to the largest of these: some three
-/// times those of a direct convolution where inputs are alike. A sample that is not (isTame) is computed directly.
+/// A tile's results share sums of its 36 inputs, so that their errors are relative to the largest of these: up to
+/// two times those of a direct convolution where inputs are alike. A sample that is not (isTame) is computed directly.
 class WinogradConvolution {
 public:
-  /// Null where a direct convolution is as good: the shape decides, but for the batch, and whether the weight is finite.
+  /// Null where a direct convolution is as good: the shape decides, but for the batch, and whether the weight is
+  /// finite.
   static std::unique_ptr<WinogradConvolution> create(const ConvGeometry &g, const float *source, const float *weight,
                                                      const float *bias, float *target, const ConvExtras &extras);
   ~WinogradConvolution();
