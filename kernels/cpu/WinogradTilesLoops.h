@@ -79,8 +79,11 @@ void input(const WinogradTiles::Image &image, int64_t row, int64_t column, float
   }
 }
 
+/// A large weight is on its way from memory meanwhile, that of the next call too.
 void weight(const float *w, int64_t channels, float *u, int64_t stride) {
-  for (int64_t c = 0; c < channels; ++c)
+  constexpr int64_t kAhead = 8;
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t p = 0; p < 9; ++p) __builtin_prefetch(w + ((c + kAhead) * 9 + p) * kLanes, 0, 2);
     for (int64_t f = 0; f < kLanes; f += kWide) {
       Wide g[3][3], across[3][6];
       for (int i = 0; i < 3; ++i) {
@@ -94,6 +97,7 @@ void weight(const float *w, int64_t channels, float *u, int64_t stride) {
         for (int i = 0; i < 6; ++i) store(u + (i * 6 + j) * stride + c * kLanes + f, down[i]);
       }
     }
+  }
 }
 
 /// What is before is added at the end: sums of a few channels each have smaller errors than one of all.

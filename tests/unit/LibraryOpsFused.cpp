@@ -136,6 +136,7 @@ TEST_CASE("fused convolutions by minimal filtering", "[library][fused]") {
   check({1, 32, 32, 28, 3, 1, 2, true, false, false, false, "relu", true});
   check({1, 32, 32, 28, 3, 2, 1, true, false, false, false, "", true});
   check({1, 32, 40, 14, 3, 1, 1, false, true, false, false, "relu", true});
+  check({2, 16, 16, 6, 3, 1, 1, true, true, false, false, "relu", true});
 }
 
 namespace {

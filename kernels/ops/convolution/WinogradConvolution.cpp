@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kLanes = WinogradTiles::kLanes, kTile = WinogradTiles::kTile, kNumbers = WinogradTiles::kNumbers;
 /// Tiles that take a part of the weight in turn, and the channels of such a part: with the sums they fill half of a
 /// second cache of 512 KiB.
-constexpr int64_t kBlock = 48, kChannels = 64;
+constexpr int64_t kBlock = 64, kChannels = 64;
 /// 36 arrays of a power of two would fall on each other in the first cache.
 constexpr int64_t kPadding = kLanes;
 /// A weight of this magnitude, inputs of this one and sums over all channels that there can be stay finite.
@@ -28,10 +28,10 @@ constexpr float kLargest = 1e13f;
 
 int64_t tilesAlong(int64_t results) { return (results + kTile - 1) / kTile; }
 
-/// Whether a sample takes enough less than in a direct convolution: 0.3 to 0.6 of its time on a Zen 4, with AVX2 and
-/// with AVX-512.
+/// Whether a sample takes enough less than in a direct convolution: 0.3 to 0.6 of its time on a Zen 4 with AVX2 and
+/// with AVX-512, 0.7 to 0.9 where there are four tiles.
 bool fits(const ConvGeometry &g) {
-  constexpr int64_t kLeast = 32, kLeastTiles = 9;
+  constexpr int64_t kLeastTiles = 4;
   const auto is = [&](const Spatial &s, int64_t first, int64_t others) {
     return s[0] == first && s[1] == others && s[2] == others;
   };
@@ -40,8 +40,9 @@ bool fits(const ConvGeometry &g) {
     return false;
   for (const size_t i : {1, 2})
     if (g.padding[i] > 1 || g.out[i] != g.in[i] + 2 * g.padding[i] - 2) return false;
-  return g.channels % kLanes == 0 && g.filters % kLanes == 0 && std::min(g.channels, g.filters) >= kLeast &&
-         tilesAlong(g.out[1]) * tilesAlong(g.out[2]) >= kLeastTiles;
+  const int64_t tiles = tilesAlong(g.out[1]) * tilesAlong(g.out[2]), results = g.out[1] * g.out[2];
+  return g.channels % kLanes == 0 && g.filters % kLanes == 0 && tiles >= kLeastTiles &&
+         results * 10 >= 6 * tiles * kTile * kTile; // of whose results so many are there
 }
 
 /// [filters, channels, 9] or [filters, 9, channels] to the layout of WinogradTiles::weight by kLanes filters.
