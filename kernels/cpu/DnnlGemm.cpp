@@ -16,8 +16,11 @@ namespace opc::cpu {
 using dnnl::memory;
 
 bool DnnlGemm::leads(const GemmShape &s) {
-  static const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                             __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  static const bool avx512 = [] { // as the library sees the processor: ONEDNN_MAX_CPU_ISA may hold it back
+    const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+    return isa != dnnl::cpu_isa::sse41 && isa != dnnl::cpu_isa::avx && isa != dnnl::cpu_isa::avx2 &&
+           isa != dnnl::cpu_isa::avx2_vnni;
+  }();
   return avx512 && s.m >= 8 && s.n >= 8 && s.k >= 8 && s.m * s.n >= 1024 && s.m * s.n * s.k >= 32 * 32 * 32;
 }
 

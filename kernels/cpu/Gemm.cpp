@@ -104,14 +104,16 @@ Gemm<T>::Gemm(const GemmShape &shape, GemmBatch batch, const T *constantB, const
     path_ = Path::kEmpty;
     return;
   }
-  // Enough tiles for many threads, but none smaller than what a micro-kernel needs to run at speed.
+  // Enough tiles for the threads to share evenly, but none smaller than what a micro-kernel needs to run at speed, and
+  // rather narrow than low ones: the rows of a tile share what is read of b.
   rowsPerTile_ = kMaxRowsPerTile;
   columnsPerTile_ = kMaxColumnsPerTile;
+  const int64_t wanted = 8 * int64_t{std::max(threads, 2)};
   const auto tiles = [&] {
     return static_cast<int64_t>(batch_.size()) * ceilDiv(s_.m, rowsPerTile_) * ceilDiv(s_.n, columnsPerTile_);
   };
-  while (tiles() < 64 && columnsPerTile_ > 4 * NR && s_.n > columnsPerTile_ / 2) columnsPerTile_ /= 2;
-  while (tiles() < 64 && rowsPerTile_ > 4 * kTileRows && s_.m > rowsPerTile_ / 2) rowsPerTile_ /= 2;
+  while (tiles() < wanted && columnsPerTile_ > 4 * NR && s_.n > columnsPerTile_ / 2) columnsPerTile_ /= 2;
+  while (tiles() < wanted && rowsPerTile_ > 4 * kTileRows && s_.m > rowsPerTile_ / 2) rowsPerTile_ /= 2;
   if (s_.n == 1 && (!s_.transA || s_.m == 1)) {
     path_ = Path::kColumn;
     return;
@@ -178,31 +180,47 @@ void Gemm<T>::tile(const T *a, const T *b, const T *packed, T *c, int64_t m0, in
   const int64_t rowStride = s_.transA ? 1 : s_.k, columnStride = s_.transA ? s_.m : 1;
   const T alpha = factor<T>(s_.alpha);
   alignas(64) T panel[kDepth * NR]; // one panel at a time: it is used by all rows of the tile
-  for (int64_t p0 = 0; p0 < s_.k; p0 += kDepth) {
-    const int64_t depth = std::min(kDepth, s_.k - p0);
+  // Eight rows are four and four, not six and two, which would wait for b.
+  const int64_t height = ceilDiv(m1 - m0, ceilDiv(m1 - m0, kTileRows));
+  constexpr int64_t kAhead = 64;                         // rows of a panel
+  const bool isLow = packed && m1 - m0 <= 2 * kTileRows; // few rows: b comes from memory, and is read as it lies there
+  const auto multiply = [&](int64_t p0, int64_t j) {
+    const int64_t depth = std::min(kDepth, s_.k - p0), columns = std::min(NR, n1 - j);
     const bool accumulate = s_.accumulate || p0 > 0;
-    for (int64_t j = n0; j < n1; j += NR) {
-      const int64_t columns = std::min(NR, n1 - j);
-      const T *bPanel;
-      int64_t ldb = NR;
-      bool masked = false;
-      if (packed) {
-        bPanel = packed + j * s_.k + p0 * NR;
-      } else if (packInTile_) {
-        packPanel(b, s_.transB, s_.k, s_.n, j, p0, p0 + depth, panel);
-        bPanel = panel;
-      } else {
-        bPanel = b + p0 * s_.n + j;
-        ldb = s_.n;
-        masked = columns < NR;
-      }
-      for (int64_t i = m0; i < m1; i += kTileRows) {
-        const int64_t rows = std::min(kTileRows, m1 - i);
-        kGemmTiles<T>[masked][static_cast<size_t>(rows - 1)](depth, a + i * rowStride + p0 * columnStride, rowStride,
-                                                             columnStride, bPanel, ldb, c + i * s_.n + j, s_.n, columns,
-                                                             alpha, accumulate);
-      }
+    const T *bPanel;
+    int64_t ldb = NR;
+    bool masked = false;
+    if (packed) {
+      bPanel = packed + j * s_.k + p0 * NR;
+    } else if (packInTile_) {
+      packPanel(b, s_.transB, s_.k, s_.n, j, p0, p0 + depth, panel);
+      bPanel = panel;
+    } else {
+      bPanel = b + p0 * s_.n + j;
+      ldb = s_.n;
+      masked = columns < NR;
     }
+    // Meanwhile what comes next is on its way from memory: all of it behind the first rows, or a part behind each.
+    const int64_t tall = ceilDiv(m1 - m0, height);
+    for (int64_t i = m0, t = 0; i < m1; i += height, ++t) {
+      const int64_t rows = std::min(height, m1 - i);
+      const T *ahead = bPanel;
+      int64_t aheadStep = 0;
+      if (isLow && i == m0)
+        ahead += kAhead * NR, aheadStep = NR;
+      else if (packed && !isLow)
+        ahead += NR * (s_.k + depth * t / tall), aheadStep = std::max<int64_t>(NR / tall, 1);
+      kGemmTiles<T>[masked][static_cast<size_t>(rows - 1)](depth, a + i * rowStride + p0 * columnStride, rowStride,
+                                                           columnStride, bPanel, ldb, c + i * s_.n + j, s_.n, columns,
+                                                           alpha, accumulate, ahead, aheadStep);
+    }
+  };
+  if (isLow) {
+    for (int64_t j = n0; j < n1; j += NR)
+      for (int64_t p0 = 0; p0 < s_.k; p0 += kDepth) multiply(p0, j);
+  } else {
+    for (int64_t p0 = 0; p0 < s_.k; p0 += kDepth)
+      for (int64_t j = n0; j < n1; j += NR) multiply(p0, j);
   }
 }
 
@@ -246,7 +264,7 @@ static void rowTimesPanels(int64_t k, const T *x, const T *packed, int64_t panel
   }
   for (; j < panel1; ++j)
     gemmTile<T, 1, false>(k, x, 0, 1, packed + j * NR * k, NR, c + j * NR, n, std::min(NR, n - j * NR), alpha,
-                          accumulate);
+                          accumulate, packed + (j + 1) * NR * k, NR);
 }
 
 /// One row times b as it lies: four rows of b are added to the result at a time.

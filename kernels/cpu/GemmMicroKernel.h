@@ -15,10 +15,11 @@ constexpr int64_t kTileRows = 6;
 
 /// c[i, j] (+)= alpha * sum over p < k of a[i*rowStride + p*columnStride] * b[p*ldb + j], for Rows rows and `columns`
 /// (at most one panel) columns. With Masked, b and c are touched in the first `columns` columns only; otherwise b has a
-/// whole panel and `columns` concerns c alone.
+/// whole panel and `columns` concerns c alone. `ahead` is asked for from memory
+/// meanwhile, and then every `aheadStep` elements.
 template <class T, int Rows, bool Masked>
 void gemmTile(int64_t k, const T *a, int64_t rowStride, int64_t columnStride, const T *b, int64_t ldb, T *c,
-              int64_t ldc, int64_t columns, T alpha, bool accumulate) {
+              int64_t ldc, int64_t columns, T alpha, bool accumulate, const T *ahead, int64_t aheadStep) {
   using S = Simd<T>;
   using V = typename S::V;
   constexpr int W = S::kWidth;
@@ -27,6 +28,8 @@ void gemmTile(int64_t k, const T *a, int64_t rowStride, int64_t columnStride, co
 #pragma GCC unroll 6
   for (int i = 0; i < Rows; ++i) acc[i][0] = acc[i][1] = S::zero();
   for (int64_t p = 0; p < k; ++p) {
+    __builtin_prefetch(ahead);
+    ahead += aheadStep;
     const V b0 = Masked ? S::load(b, mask0) : S::load(b);
     const V b1 = Masked ? S::load(b + W, mask1) : S::load(b + W);
 #pragma GCC unroll 6
@@ -68,7 +71,8 @@ void gemmTile(int64_t k, const T *a, int64_t rowStride, int64_t columnStride, co
 
 template <class T>
 using GemmTileFn = void (*)(int64_t k, const T *a, int64_t rowStride, int64_t columnStride, const T *b, int64_t ldb,
-                            T *c, int64_t ldc, int64_t columns, T alpha, bool accumulate);
+                            T *c, int64_t ldc, int64_t columns, T alpha, bool accumulate, const T *ahead,
+                            int64_t aheadStep);
 
 /// kernels[masked][rows - 1].
 template <class T, size_t... R> constexpr auto gemmTileTable(std::index_sequence<R...>) {
