@@ -37,11 +37,16 @@ struct WinogradTiles {
   void (*input)(const Image &image, int64_t row, int64_t column, float *v, int64_t stride);
   /// u[t * stride + c * kLanes + f] from w[(c * 9 + p) * kLanes + f], p < 9 along the window.
   void (*weight)(const float *w, int64_t channels, float *u, int64_t stride);
-  /// m[r * kLanes + f] [+]= sum over c < channels of v[r * rowStride + c] * u[c * kLanes + f], in the order of c.
-  void (*product)(const float *v, int64_t rows, int64_t rowStride, const float *u, int64_t channels, float *m,
-                  bool adds);
+  /// m[r * kLanes + f] [+]= sum over c < channels of v[r * rowStride + c] * u[c * stride + f], in the order of c.
+  void (*product)(const float *v, int64_t rows, int64_t rowStride, const float *u, int64_t stride, int64_t channels,
+                  float *m, bool adds);
   /// From m[t * stride + f], for kLanes filters.
   void (*output)(const float *m, int64_t stride, const Place &place, const End &end);
+  /// The same of results themselves: m[(i * kTile + j) * kLanes + f] is that of row i and column j.
+  void (*finish)(const float *m, const Place &place, const End &end);
+  /// The bits of the largest magnitude of `count` numbers, a multiple of kLanes: those of infinity and NaN are larger
+  /// than a number's.
+  uint32_t (*largest)(const float *x, int64_t count);
 };
 
 /// For this processor; that of x86-64-v3 where OPC_CODE_LEVEL is v3 or none.

@@ -102,14 +102,15 @@ void weight(const float *w, int64_t channels, float *u, int64_t stride) {
 
 /// What is before is added at the end: sums of a few channels each have smaller errors than one of all.
 template <int Rows>
-OPC_LANES void productRows(const float *v, int64_t rowStride, const float *u, int64_t channels, float *m, bool adds) {
+OPC_LANES void productRows(const float *v, int64_t rowStride, const float *u, int64_t stride, int64_t channels,
+                           float *m, bool adds) {
   constexpr int kVectors = kLanes / kWide;
   Wide sums[Rows][kVectors];
   for (auto &row : sums)
     for (Wide &sum : row) sum = all<Wide>(0);
   for (int64_t c = 0; c < channels; ++c) {
     Wide factors[kVectors];
-    for (int n = 0; n < kVectors; ++n) factors[n] = loaded<Wide>(u + c * kLanes + n * kWide);
+    for (int n = 0; n < kVectors; ++n) factors[n] = loaded<Wide>(u + c * stride + n * kWide);
     for (int r = 0; r < Rows; ++r) {
       const Wide x = all<Wide>(v[r * rowStride + c]);
       for (int n = 0; n < kVectors; ++n) sums[r][n] = fma(x, factors[n], sums[r][n]);
@@ -123,25 +124,32 @@ OPC_LANES void productRows(const float *v, int64_t rowStride, const float *u, in
 }
 
 template <int Rows>
-void lastRows(int64_t rows, const float *v, int64_t rowStride, const float *u, int64_t channels, float *m, bool adds) {
+void lastRows(int64_t rows, const float *v, int64_t rowStride, const float *u, int64_t stride, int64_t channels,
+              float *m, bool adds) {
   if constexpr (Rows > 0) {
     if (rows == Rows)
-      productRows<Rows>(v, rowStride, u, channels, m, adds);
+      productRows<Rows>(v, rowStride, u, stride, channels, m, adds);
     else
-      lastRows<Rows - 1>(rows, v, rowStride, u, channels, m, adds);
+      lastRows<Rows - 1>(rows, v, rowStride, u, stride, channels, m, adds);
   }
 }
 
-void product(const float *v, int64_t rows, int64_t rowStride, const float *u, int64_t channels, float *m, bool adds) {
+void product(const float *v, int64_t rows, int64_t rowStride, const float *u, int64_t stride, int64_t channels,
+             float *m, bool adds) {
   int64_t r = 0;
   for (; r + kRows <= rows; r += kRows)
-    productRows<kRows>(v + r * rowStride, rowStride, u, channels, m + r * kLanes, adds);
-  lastRows<kRows - 1>(rows - r, v + r * rowStride, rowStride, u, channels, m + r * kLanes, adds);
+    productRows<kRows>(v + r * rowStride, rowStride, u, stride, channels, m + r * kLanes, adds);
+  lastRows<kRows - 1>(rows - r, v + r * rowStride, rowStride, u, stride, channels, m + r * kLanes, adds);
+}
+
+OPC_LANES void put(Wide sum, Wide bias, float *at, const WinogradTiles::End &end) {
+  Wide y = add(sum, bias);
+  if (end.adds) y = add(y, loaded<Wide>(at));
+  store(at, min(all<Wide>(end.high), max(all<Wide>(end.low), y))); // y second: NaN stays
 }
 
 void output(const float *m, int64_t stride, const WinogradTiles::Place &place, const WinogradTiles::End &end) {
   constexpr int kTile = static_cast<int>(WinogradTiles::kTile);
-  const Wide low = all<Wide>(end.low), high = all<Wide>(end.high);
   for (int64_t f = 0; f < kLanes; f += kWide) {
     const Wide bias = loaded<Wide>(end.bias + f);
     Wide across[6][kTile];
@@ -155,17 +163,35 @@ void output(const float *m, int64_t stride, const WinogradTiles::Place &place, c
       Wide down[kTile];
       transformOutput(column, down);
       if (j >= place.columns) break;
-      for (int64_t i = 0; i < kTile && i < place.rows; ++i) {
-        float *const at = place.data + i * place.rowStride + j * place.columnStride + f;
-        Wide y = add(down[i], bias);
-        if (end.adds) y = add(y, loaded<Wide>(at));
-        store(at, min(high, max(low, y))); // y second: NaN stays
-      }
+      for (int64_t i = 0; i < kTile && i < place.rows; ++i)
+        put(down[i], bias, place.data + i * place.rowStride + j * place.columnStride + f, end);
     }
   }
 }
 
-constexpr WinogradTiles kLoops = {input, weight, product, output};
+void finish(const float *m, const WinogradTiles::Place &place, const WinogradTiles::End &end) {
+  for (int64_t i = 0; i < place.rows; ++i)
+    for (int64_t j = 0; j < place.columns; ++j)
+      for (int64_t f = 0; f < kLanes; f += kWide)
+        put(loaded<Wide>(m + (i * WinogradTiles::kTile + j) * kLanes + f), loaded<Wide>(end.bias + f),
+            place.data + i * place.rowStride + j * place.columnStride + f, end);
+}
+
+uint32_t largest(const float *x, int64_t count) {
+  const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+  __m256i a = _mm256_setzero_si256(), b = a;
+  for (int64_t i = 0; i < count; i += kLanes) {
+    a = _mm256_max_epu32(a, _mm256_and_si256(magnitude, _mm256_castps_si256(_mm256_loadu_ps(x + i))));
+    b = _mm256_max_epu32(b, _mm256_and_si256(magnitude, _mm256_castps_si256(_mm256_loadu_ps(x + i + 8))));
+  }
+  a = _mm256_max_epu32(a, b);
+  __m128i c = _mm_max_epu32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+  c = _mm_max_epu32(c, _mm_shuffle_epi32(c, 0x4e));
+  c = _mm_max_epu32(c, _mm_shuffle_epi32(c, 0xb1));
+  return static_cast<uint32_t>(_mm_cvtsi128_si32(c));
+}
+
+constexpr WinogradTiles kLoops = {input, weight, product, output, finish, largest};
 
 } // namespace
 } // namespace opc::cpu

@@ -106,24 +106,46 @@ class Winograd(unittest.TestCase):
 
     def test_far_apart(self):
         """What is large or no number changes what it is summed into, and nothing beside that."""
-        channels, filters, side = SHAPES[0]
-        x = self.give(channels, filters, side)
-        whole = self.values(x, "--no-winograd")
-        around = np.zeros((side, side), bool)
-        around[8:11, 12:15] = True
-        for value in (np.inf, -np.inf, np.nan, 3e38, 1e20, 1e5):
-            with self.subTest(value=value):
-                far = x.copy()
-                far[1, 7, 9, 13] = value
-                y = self.values(far)
-                expected = reference(far, self.w, self.b)
-                np.testing.assert_allclose(y[1][:, ~around], whole[1][:, ~around], atol=3e-6)
-                for n in (0, 2):  # whatever is beside a sample
-                    np.testing.assert_array_equal(y[n], self.values(x)[n])
-                seen, right = y[1][:, around], expected[1][:, around]
-                np.testing.assert_array_equal(np.isnan(seen), np.isnan(right))
-                finite = np.isfinite(right) & (np.abs(right) < 3e38)
-                np.testing.assert_allclose(seen[finite], right[finite], rtol=1e-5, atol=1e-5)
+        for shape in (SHAPES[0], (16, 16, 24)):
+            side = shape[2]
+            x = self.give(*shape)
+            whole = self.values(x)
+            for value in (np.inf, -np.inf, np.nan, 3e38, 1e20, 1e12, -1e9, 1e6, 1e4, 300):
+                for what, cut in (("a number", (slice(7, 8), slice(9, 10), slice(13, 14))), ("columns", (slice(None), slice(None), slice(17, None))),
+                                  ("most of it", (slice(None), slice(5, None), slice(None)))):
+                    with self.subTest(shape=shape, value=value, what=what):
+                        far = x.copy()
+                        far[(1, *cut)] = value
+                        touched = np.zeros((side + 2, side + 2), bool)
+                        for i in range(3):
+                            for j in range(3):
+                                touched[i:side + i, j:side + j][cut[1:]] = True
+                        touched = touched[1:-1, 1:-1]
+                        y = self.values(far, "-j", "2")
+                        np.testing.assert_allclose(y[1][:, ~touched], whole[1][:, ~touched], rtol=1e-4, atol=3e-5)
+                        for n in (0, 2):  # whatever is beside a sample
+                            np.testing.assert_array_equal(y[n], whole[n])
+                        expected = reference(far, self.w, self.b)
+                        seen, right = y[1][:, touched], expected[1][:, touched]
+                        if what == "a number" or np.isfinite(value):
+                            np.testing.assert_array_equal(np.isnan(seen), np.isnan(right))
+                        finite = np.isfinite(right) & np.isfinite(seen) & (np.abs(right) < 1e38)
+                        np.testing.assert_allclose(seen[finite], right[finite], rtol=1e-4, atol=2e-5 * max(min(abs(value), 1e37), 1))
+                for level, threads in (("v3", "1"), ("v4", "5")):
+                    np.testing.assert_array_equal(self.values(far, "-j", threads, level=level), y)
+
+    def test_what_is_out_of_range(self):
+        """Numbers that are near the least there are, zeros, and large weights."""
+        x = self.give(*SHAPES[0])
+        for factor in (0, 1e-30, 1e-20, 1e-13, 1e-6, 1e6):
+            y = self.values(x * np.float32(factor))
+            expected = reference(x * np.float32(factor), self.w, self.b)
+            np.testing.assert_allclose(y, expected, rtol=1e-4, atol=2e-5 * (factor + np.abs(self.b).max()))
+        w = self.w
+        for factor in (0, 1e-38, 1e-20, 1e14, 1e30):
+            np.savez(self.path("w.npz"), w=w * np.float32(factor), b=self.b * 0)
+            direct = self.values(x, "--no-winograd")
+            np.testing.assert_allclose(self.values(x), direct, rtol=1e-4, atol=2e-5 * np.sqrt(np.mean(direct.astype(np.float64)**2)) + 1e-44)
 
     def test_python(self):
         """Graph.compile has the same choice."""

@@ -42,8 +42,8 @@ struct Sample {
     tiles.weight(weight.data(), kChannels, u.data(), kWeightStride);
     for (int64_t i = 0; i < kNumbers; ++i)
       for (const int64_t c : {0, 16}) // in two parts
-        tiles.product(v.data() + i * kStride + c, kTiles, kChannels, u.data() + i * kWeightStride + c * kLanes, 16,
-                      m.data() + i * kStride, c > 0);
+        tiles.product(v.data() + i * kStride + c, kTiles, kChannels, u.data() + i * kWeightStride + c * kLanes, kLanes,
+                      16, m.data() + i * kStride, c > 0);
     for (int64_t t = 0; t < kTiles; ++t) {
       const int64_t row = t / 3 * 4, column = t % 3 * 4;
       tiles.output(m.data() + t * kLanes, kStride,

@@ -11,9 +11,7 @@
 
 namespace opc::ops {
 
-using cpu::DnnlExecution;
 using cpu::WinogradTiles;
-using dnnl::memory;
 
 namespace {
 
@@ -23,8 +21,9 @@ constexpr int64_t kLanes = WinogradTiles::kLanes, kTile = WinogradTiles::kTile, 
 constexpr int64_t kBlock = 64, kChannels = 64;
 /// 36 arrays of a power of two would fall on each other in the first cache.
 constexpr int64_t kPadding = kLanes;
-/// A weight of this magnitude, inputs of this one and sums over all channels that there can be stay finite.
-constexpr float kLargest = 1e13f;
+/// Weights and pixels of these magnitudes have products and sums over all channels that stay finite, and are far from
+/// the least numbers that there are.
+constexpr float kLargest = 1e13f, kLeast = 1e-12f;
 
 int64_t tilesAlong(int64_t results) { return (results + kTile - 1) / kTile; }
 
@@ -57,30 +56,6 @@ void pack(const ConvGeometry &g, bool last, const float *weight, float *to) {
 
 } // namespace
 
-/// A part of a sample.
-struct WinogradConvolution::Seen {
-  uint32_t largest = 0; // the bits of the largest magnitude: those of infinity and NaN are larger than a number's
-  double squares = 0;
-
-  static Seen of(const float *x, int64_t count) {
-    uint32_t largest[kLanes] = {};
-    float squares[kLanes] = {};
-    for (int64_t i = 0; i < count; i += kLanes)
-      for (int64_t lane = 0; lane < kLanes; ++lane) {
-        uint32_t bits = 0;
-        std::memcpy(&bits, x + i + lane, sizeof bits);
-        largest[lane] = std::max(largest[lane], bits & 0x7fffffffU);
-        squares[lane] += x[i + lane] * x[i + lane];
-      }
-    Seen seen;
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
-      seen.largest = std::max(seen.largest, largest[lane]);
-      seen.squares += squares[lane];
-    }
-    return seen;
-  }
-};
-
 /// Tiles [begin, end) of all samples' in a row, transformed by blocks of kBlock: [block][number][tile][channel].
 struct WinogradConvolution::Stage {
   int64_t begin, end, stride, blocks;
@@ -88,19 +63,18 @@ struct WinogradConvolution::Stage {
   float *block(int64_t i) const { return data + i * kNumbers * stride; }
 };
 
-/// A sample by the library, without what follows.
-struct WinogradConvolution::Direct {
-  memory::desc in, out;
-  DnnlExecution execution;
-  DnnlBuffers buffers;
-};
-
 std::unique_ptr<WinogradConvolution> WinogradConvolution::create(const ConvGeometry &g, const float *source,
                                                                  const float *weight, const float *bias, float *target,
                                                                  const ConvExtras &extras) {
   if (!fits(g)) return nullptr;
   const int64_t count = g.filters * g.channels * 9;
-  if (!std::all_of(weight, weight + count, [](float w) { return std::fabs(w) <= kLargest; })) return nullptr;
+  float largest = 0;
+  if (!std::all_of(weight, weight + count, [&](float w) {
+        largest = std::max(largest, std::fabs(w));
+        return std::fabs(w) <= kLargest;
+      }))
+    return nullptr;
+  if (largest < kLeast) return nullptr;
   return std::unique_ptr<WinogradConvolution>(new WinogradConvolution(g, source, weight, bias, target, extras));
 }
 
@@ -108,7 +82,9 @@ WinogradConvolution::WinogradConvolution(const ConvGeometry &g, const float *sou
                                          const float *bias, float *target, const ConvExtras &extras)
     : tiles_(cpu::winogradTiles()), geometry_(g), extras_(extras), samples_(g.batch), tileRows_(tilesAlong(g.out[1])),
       tileColumns_(tilesAlong(g.out[2])), source_(source), bias_(bias), target_(target),
-      noBias_(static_cast<size_t>(bias ? 0 : kLanes)) {
+      noBias_(static_cast<size_t>(bias ? 0 : kLanes)), largest_(static_cast<size_t>(g.batch * g.in[1] * g.in[2])),
+      isDirect_(static_cast<size_t>(g.batch * tileRows_ * tileColumns_)),
+      whole_(EdgeMemory::shared(EdgeMemory::Of::kKernel)), pieces_(EdgeMemory::shared(EdgeMemory::Of::kThread)) {
   geometry_.batch = 1;
   const bool last = extras.weightLast.value_or(g.channelsLast);
   const std::string key = extras.packKey.empty() ? "" : extras.packKey + (last ? "winograd last" : "winograd first");
@@ -117,64 +93,60 @@ WinogradConvolution::WinogradConvolution(const ConvGeometry &g, const float *sou
     pack(g, last, weight, packed->get());
     return std::shared_ptr<const void>(packed, packed->get());
   });
-  constexpr int64_t kPart = 4096; // pixels and channels
-  parts_ = (geometry_.inShape().elem_cnt() + kPart - 1) / kPart;
-  seen_.resize(static_cast<size_t>(samples_ * parts_));
-  whole_ = EdgeMemory::shared(EdgeMemory::Of::kKernel);
-  pieces_ = EdgeMemory::shared(EdgeMemory::Of::kThread);
 }
 
-WinogradConvolution::~WinogradConvolution() = default;
+WinogradConvolution::Tile WinogradConvolution::tileAt(int64_t index) const {
+  const int64_t tiles = tileRows_ * tileColumns_;
+  return {index / tiles, index % tiles / tileColumns_ * kTile, index % tileColumns_ * kTile};
+}
 
-void WinogradConvolution::look(DeviceCtx *ctx) {
-  const int64_t count = geometry_.inShape().elem_cnt(), rows = count / kLanes;
-  ctx->parallelFor(samples_ * parts_, 4, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t sample = i / parts_, part = i % parts_;
-      const int64_t first = rows * part / parts_ * kLanes, behind = rows * (part + 1) / parts_ * kLanes;
-      seen_[static_cast<size_t>(i)] = Seen::of(source_ + sample * count + first, behind - first);
+/// Whether the largest of the tile's pixels is near enough to that of each result's window: an error is relative to the
+/// former. What is nothing but zeros has no error.
+bool WinogradConvolution::isAlike(const Tile &t) const {
+  constexpr float kFar = 32;
+  constexpr int kSide = 6, kResults = static_cast<int>(kTile);
+  const ConvGeometry &g = geometry_;
+  const float *const pixels = largest_.data() + t.sample * g.in[1] * g.in[2];
+  const int64_t top = t.row - g.padding[1], left = t.column - g.padding[2];
+  const bool isInside = top >= 0 && left >= 0 && top + kSide <= g.in[1] && left + kSide <= g.in[2];
+  float across[kSide][kResults], most = 0;
+  for (int i = 0; i < kSide; ++i) {
+    float at[kSide];
+    for (int j = 0; j < kSide; ++j) {
+      const int64_t row = top + i, column = left + j;
+      const bool isThere = isInside || (row >= 0 && row < g.in[1] && column >= 0 && column < g.in[2]);
+      at[j] = isThere ? pixels[row * g.in[2] + column] : 0;
     }
-  });
-}
-
-/// Whether the largest magnitude is finite and near enough to the root mean square, to which the errors of all results
-/// are relative.
-bool WinogradConvolution::isTame(int64_t sample) const {
-  constexpr double kFar = 100;
-  Seen all;
-  for (int64_t i = sample * parts_; i < (sample + 1) * parts_; ++i) {
-    const Seen &s = seen_[static_cast<size_t>(i)];
-    all.largest = std::max(all.largest, s.largest);
-    all.squares += s.squares;
+    for (int j = 0; j < kResults; ++j) across[i][j] = std::max(at[j], std::max(at[j + 1], at[j + 2]));
+    most = std::max(most, std::max(across[i][0], across[i][kResults - 1]));
   }
-  float largest = 0;
-  std::memcpy(&largest, &all.largest, sizeof largest);
-  if (!(largest <= kLargest)) return false;
-  const double mean = all.squares / static_cast<double>(geometry_.inShape().elem_cnt());
-  return static_cast<double>(largest) * largest <= kFar * kFar * mean;
+  if (most == 0) return true;
+  if (!(most >= kLeast && most <= kLargest)) return false;
+  const int64_t rows = std::min(kTile, g.out[1] - t.row), columns = std::min(kTile, g.out[2] - t.column);
+  float least = most;
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; j < columns; ++j)
+      least = std::min(least, std::max(across[i][j], std::max(across[i + 1][j], across[i + 2][j])));
+  return least * kFar >= most;
 }
 
 void WinogradConvolution::run(DeviceCtx *ctx) {
-  look(ctx);
-  const int64_t tiles = tileRows_ * tileColumns_;
-  for (int64_t n = 0; n < samples_;) {
-    int64_t behind = n;
-    while (behind < samples_ && isTame(behind)) ++behind;
-    if (behind > n) runTiles(ctx, n * tiles, behind * tiles);
-    n = behind;
-    if (n < samples_) runDirectly(ctx, n++);
-  }
-}
-
-void WinogradConvolution::runTiles(DeviceCtx *ctx, int64_t begin, int64_t end) {
+  const int64_t pixels = samples_ * geometry_.in[1] * geometry_.in[2], channels = geometry_.channels;
+  ctx->parallelFor(pixels, std::max<int64_t>(1, 32768 / channels), [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      constexpr uint32_t kInfinity = 0x7f800000;
+      const uint32_t bits = std::min(tiles_.largest(source_ + p * channels, channels), kInfinity);
+      std::memcpy(&largest_[static_cast<size_t>(p)], &bits, sizeof bits);
+    }
+  });
   constexpr int64_t kStage = int64_t{1} << 20; // numbers: 4 MiB
-  const int64_t stride = kBlock * geometry_.channels + kPadding;
-  const int64_t blocks = std::clamp<int64_t>(kStage / (kNumbers * stride), 1, (end - begin + kBlock - 1) / kBlock);
+  const int64_t tiles = samples_ * tileRows_ * tileColumns_, stride = kBlock * channels + kPadding;
+  const int64_t blocks = std::clamp<int64_t>(kStage / (kNumbers * stride), 1, (tiles + kBlock - 1) / kBlock);
   EdgeMemory::Lease whole(*whole_, static_cast<size_t>(blocks * kNumbers * stride) * sizeof(float));
   const size_t piece = static_cast<size_t>(2 * kNumbers * (kChannels * kLanes + kPadding)) * sizeof(float);
   static_assert(kBlock <= kChannels, "a piece has sums of kBlock tiles beside the weight of kChannels");
-  for (int64_t at = begin; at < end; at += blocks * kBlock) {
-    const int64_t behind = std::min(end, at + blocks * kBlock);
+  for (int64_t at = 0; at < tiles; at += blocks * kBlock) {
+    const int64_t behind = std::min(tiles, at + blocks * kBlock);
     const Stage stage{at, behind, stride, (behind - at + kBlock - 1) / kBlock, reinterpret_cast<float *>(whole.data())};
     ctx->parallelFor(behind - at, 4, [&](int64_t b, int64_t e) { transform(stage, at + b, at + e); });
     ctx->parallelFor(geometry_.filters / kLanes * stage.blocks, 1, [&](int64_t b, int64_t e) {
@@ -184,15 +156,28 @@ void WinogradConvolution::runTiles(DeviceCtx *ctx, int64_t begin, int64_t end) {
   }
 }
 
-void WinogradConvolution::transform(const Stage &s, int64_t begin, int64_t end) const {
+void WinogradConvolution::transform(const Stage &s, int64_t begin, int64_t end) {
   const ConvGeometry &g = geometry_;
-  const int64_t tiles = tileRows_ * tileColumns_, count = g.inShape().elem_cnt();
-  for (int64_t t = begin; t < end; ++t) {
-    const int64_t sample = t / tiles, row = t % tiles / tileColumns_, column = t % tileColumns_, at = t - s.begin;
-    const WinogradTiles::Image image{source_ + sample * count, g.in[1], g.in[2], g.channels};
-    tiles_.input(image, row * kTile - g.padding[1], column * kTile - g.padding[2],
-                 s.block(at / kBlock) + at % kBlock * g.channels, s.stride);
+  const int64_t count = g.in[1] * g.in[2] * g.channels;
+  for (int64_t i = begin; i < end; ++i) {
+    const Tile t = tileAt(i);
+    const int64_t at = i - s.begin;
+    float *const to = s.block(at / kBlock) + at % kBlock * g.channels;
+    const bool isDirect = !isAlike(t);
+    isDirect_[static_cast<size_t>(i)] = isDirect ? 1 : 0;
+    if (isDirect) // its products are of zeros: infinities in them would say that a NaN was met (opc/NanKeeping.h)
+      for (int64_t n = 0; n < kNumbers; ++n) std::fill_n(to + n * s.stride, g.channels, 0.0f);
+    else
+      tiles_.input({source_ + t.sample * count, g.in[1], g.in[2], g.channels}, t.row - g.padding[1],
+                   t.column - g.padding[2], to, s.stride);
   }
+}
+
+WinogradTiles::Place WinogradConvolution::placeOf(const Tile &t, int64_t panel) const {
+  const ConvGeometry &g = geometry_;
+  const int64_t pixel = (t.sample * g.out[1] + t.row) * g.out[2] + t.column;
+  return {target_ + pixel * g.filters + panel * kLanes, std::min(kTile, g.out[1] - t.row),
+          std::min(kTile, g.out[2] - t.column), g.out[2] * g.filters, g.filters};
 }
 
 /// kLanes filters of a block of tiles. A weight's transform is made where it is used, by kChannels: to keep it would
@@ -208,8 +193,8 @@ void WinogradConvolution::multiply(const Stage &s, int64_t item, float *scratch)
     const int64_t channels = std::min(kChannels, g.channels - c);
     tiles_.weight(weight + c * 9 * kLanes, channels, u, kStride);
     for (int64_t i = 0; i < kNumbers; ++i)
-      tiles_.product(s.block(block) + i * s.stride + c, rows, g.channels, u + i * kStride, channels, sums + i * kStride,
-                     c > 0);
+      tiles_.product(s.block(block) + i * s.stride + c, rows, g.channels, u + i * kStride, kLanes, channels,
+                     sums + i * kStride, c > 0);
   }
   const bool activates = extras_.activation != ConvExtras::kNone, clips = extras_.activation == ConvExtras::kClip;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -218,56 +203,31 @@ void WinogradConvolution::multiply(const Stage &s, int64_t item, float *scratch)
                                : activates ? 0.0f
                                            : -kInfinity,
                                clips ? extras_.high : kInfinity};
-  const int64_t tiles = tileRows_ * tileColumns_, count = g.outShape().elem_cnt();
   for (int64_t r = 0; r < rows; ++r) {
-    const int64_t t = first + r, row = t % tiles / tileColumns_ * kTile, column = t % tileColumns_ * kTile;
-    float *const to = target_ + t / tiles * count + (row * g.out[2] + column) * g.filters + panel * kLanes;
-    tiles_.output(
-        sums + r * kLanes, kStride,
-        {to, std::min(kTile, g.out[1] - row), std::min(kTile, g.out[2] - column), g.out[2] * g.filters, g.filters},
-        end);
+    const Tile t = tileAt(first + r);
+    if (isDirect_[static_cast<size_t>(first + r)] != 0) {
+      multiplyDirectly(t, weight, u);
+      tiles_.finish(u, placeOf(t, panel), end);
+    } else {
+      tiles_.output(sums + r * kLanes, kStride, placeOf(t, panel), end);
+    }
   }
 }
 
-void WinogradConvolution::runDirectly(DeviceCtx *ctx, int64_t sample) {
+/// The sums of a tile's results for kLanes filters. What a window has outside of the image is left out.
+void WinogradConvolution::multiplyDirectly(const Tile &t, const float *weight, float *sums) const {
   const ConvGeometry &g = geometry_;
-  cpu::setLibraryThreads(ctx->threads());
-  if (!direct_) {
-    const memory::desc weight({g.filters, g.channels, 3, 3}, memory::data_type::f32, memory::format_tag::Oihw16o);
-    const memory::desc bias =
-        bias_ ? memory::desc({g.filters}, memory::data_type::f32, memory::format_tag::x) : memory::desc();
-    const DnnlWindow w(g);
-    auto made = std::make_unique<Direct>();
-    made->in = dnnlIn(g, 1);
-    made->out = dnnlOut(g, 1);
-    const dnnl::convolution_forward::primitive_desc pd({dnnl::prop_kind::forward_inference,
-                                                        dnnl::algorithm::convolution_direct, made->in, dnnlAny(weight),
-                                                        bias, made->out, w.strides, w.dilates, w.padding, w.padding},
-                                                       cpu::dnnlAttributes(), cpu::dnnlEngine());
-    made->execution = DnnlExecution(pd, dnnl::convolution_forward(pd));
-    made->execution.bind(DNNL_ARG_WEIGHTS, pd.weights_desc(),
-                         made->buffers.copy(weight, weight_.get(), pd.weights_desc()));
-    if (bias_) made->execution.bind(DNNL_ARG_BIAS, bias, bias_);
-    made->execution.bind(DNNL_ARG_SRC, made->in, source_);
-    made->execution.bind(DNNL_ARG_DST, made->out, target_);
-    direct_ = std::move(made);
-  }
-  EdgeMemory::Lease lease(*whole_, direct_->out.get_size());
-  const int64_t count = g.outShape().elem_cnt();
-  const auto *const sums = reinterpret_cast<float *>(lease.data());
-  direct_->execution.rebind(DNNL_ARG_SRC, source_ + sample * g.inShape().elem_cnt());
-  direct_->execution.rebind(DNNL_ARG_DST, sums);
-  direct_->execution.execute();
-  float *const to = target_ + sample * count;
-  const bool activates = extras_.activation != ConvExtras::kNone, clips = extras_.activation == ConvExtras::kClip;
-  ctx->parallelFor(count, 16384, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      float v = extras_.accumulate ? sums[i] + to[i] : sums[i];
-      if (activates) v = v <= (clips ? extras_.low : 0.0f) ? (clips ? extras_.low : 0.0f) : v; // a NaN stays
-      if (clips) v = v >= extras_.high ? extras_.high : v;
-      to[i] = v;
+  std::fill_n(sums, kTile * kTile * kLanes, 0.0f);
+  const float *const image = source_ + t.sample * g.in[1] * g.in[2] * g.channels;
+  const int64_t columns = std::min(kTile, g.out[2] - t.column);
+  for (int64_t i = 0; i < std::min(kTile, g.out[1] - t.row); ++i)
+    for (int64_t p = 0; p < 9; ++p) {
+      const int64_t row = t.row - g.padding[1] + i + p / 3, left = t.column - g.padding[2] + p % 3;
+      const int64_t begin = std::max<int64_t>(0, -left), end = std::min(columns, g.in[2] - left);
+      if (row < 0 || row >= g.in[1] || begin >= end) continue;
+      tiles_.product(image + (row * g.in[2] + left + begin) * g.channels, end - begin, g.channels, weight + p * kLanes,
+                     9 * kLanes, g.channels, sums + (i * kTile + begin) * kLanes, true);
     }
-  });
 }
 
 } // namespace opc::ops

@@ -8,35 +8,33 @@
 namespace opc::ops {
 
 /// A forward convolution between fixed addresses with a constant weight, images in channels_last
-/// (cpu::WinogradTiles). The bytes of a sample's result depend neither on the number of threads, nor on the samples
-/// beside it, nor on the processor.
+/// (cpu::WinogradTiles). The bytes of a result depend neither on the number of threads, nor on the samples beside it,
+/// nor on the processor.
 ///
-/// A tile's results share sums of its 36 inputs, so that their errors are relative to the largest of these: up to
-/// two times those of a direct convolution where inputs are alike. A sample that is not (isTame) is computed directly.
+/// A tile's results share sums of its 36 pixels, so that their errors are relative to the largest of these: up to two
+/// times those of a direct convolution where pixels are alike. A tile whose pixels are not (isAlike) is computed
+/// directly.
 class WinogradConvolution {
 public:
-  /// Null where a direct convolution is as good: the shape decides, but for the batch, and whether the weight is
-  /// finite.
+  /// Null where a direct convolution is as good: the shape decides, but for the batch, and the range of the weight.
   static std::unique_ptr<WinogradConvolution> create(const ConvGeometry &g, const float *source, const float *weight,
                                                      const float *bias, float *target, const ConvExtras &extras);
-  ~WinogradConvolution();
-  WinogradConvolution(const WinogradConvolution &) = delete;
-  WinogradConvolution &operator=(const WinogradConvolution &) = delete;
   void run(DeviceCtx *ctx);
 
 private:
-  struct Direct; // by the library
-  struct Seen;   // of numbers
   struct Stage;
+  struct Tile { // of all samples' in a row, where it begins
+    int64_t sample, row, column;
+  };
 
   WinogradConvolution(const ConvGeometry &g, const float *source, const float *weight, const float *bias, float *target,
                       const ConvExtras &extras);
-  void look(DeviceCtx *ctx);
-  bool isTame(int64_t sample) const;
-  void runTiles(DeviceCtx *ctx, int64_t begin, int64_t end);
-  void transform(const Stage &s, int64_t begin, int64_t end) const;
+  Tile tileAt(int64_t index) const;
+  bool isAlike(const Tile &t) const;
+  void transform(const Stage &s, int64_t begin, int64_t end);
   void multiply(const Stage &s, int64_t item, float *scratch) const;
-  void runDirectly(DeviceCtx *ctx, int64_t sample);
+  void multiplyDirectly(const Tile &t, const float *weight, float *sums) const;
+  cpu::WinogradTiles::Place placeOf(const Tile &t, int64_t panel) const;
 
   const cpu::WinogradTiles &tiles_;
   ConvGeometry geometry_; // of a sample
@@ -46,10 +44,9 @@ private:
   float *target_;
   std::shared_ptr<const void> weight_; // [filters / 16, channels, 9, 16]
   std::vector<float> noBias_;
-  int64_t parts_; // of a sample that is looked at
-  std::vector<Seen> seen_;
+  std::vector<float> largest_;                 // of each pixel, its channels' largest magnitude; of a NaN infinity
+  std::vector<uint8_t> isDirect_;              // of each tile
   std::shared_ptr<EdgeMemory> whole_, pieces_; // for all threads, for each
-  std::unique_ptr<Direct> direct_;
 };
 
 } // namespace opc::ops
