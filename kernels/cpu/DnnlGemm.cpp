@@ -15,12 +15,14 @@ namespace opc::cpu {
 
 using dnnl::memory;
 
-bool DnnlGemm::leads(const GemmShape &s) {
+bool DnnlGemm::leads(const GemmShape &s, bool constantB) {
   static const bool avx512 = [] { // as the library sees the processor: ONEDNN_MAX_CPU_ISA may hold it back
     const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
     return isa != dnnl::cpu_isa::sse41 && isa != dnnl::cpu_isa::avx && isa != dnnl::cpu_isa::avx2 &&
            isa != dnnl::cpu_isa::avx2_vnni;
   }();
+  constexpr int64_t kFew = 32; // rows, which wait for a weight from memory: Gemm asks for it early
+  if (constantB && s.m <= kFew) return false;
   return avx512 && s.m >= 8 && s.n >= 8 && s.k >= 8 && s.m * s.n >= 1024 && s.m * s.n * s.k >= 32 * 32 * 32;
 }
 

@@ -20,9 +20,9 @@ public:
            int threads = 1);
   void run(DeviceCtx *ctx, const float *a, const float *b, float *c);
   bool hasPackedB() const { return packed_ != nullptr; }
-  /// Whether oneDNN is the faster one here for this product (measured: with AVX-512, except for single rows and tiny
-  /// products).
-  static bool leads(const GemmShape &shape);
+  /// Whether oneDNN is the faster one here for this product (measured: with AVX-512, except for few rows of a weight
+  /// that may be packed, and for tiny products).
+  static bool leads(const GemmShape &shape, bool constantB);
 
 private:
   struct Block {

@@ -3,8 +3,10 @@
 #include "Gemm.h"
 #include "DnnlGemm.h"
 #include "GemmMicroKernel.h"
+#include "GemmTilesV4.h"
 
 #include "opc/PackedInputs.h"
+#include "opc/ProcessorLevel.h"
 
 #include <algorithm>
 #include <cstring>
@@ -27,6 +29,13 @@ constexpr int64_t kMaxColumnsPerTile = 256;
 constexpr int64_t kDepth = 256;
 // Products below this many multiply-adds stay on one thread: waking another costs more.
 constexpr int64_t kWorthThreads = 64 * 1024;
+
+/// Whether the inner kernels are those for AVX-512, which have the same bits.
+template <class T> bool isWide() {
+  static const bool wide = std::is_same_v<T, float> && usesLevelV4();
+  return wide;
+}
+template <class T> int64_t tileRows() { return isWide<T>() ? kTileRowsV4 : kTileRows; }
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -119,7 +128,7 @@ Gemm<T>::Gemm(const GemmShape &shape, GemmBatch batch, const T *constantB, const
     return;
   }
   if constexpr (std::is_same_v<T, float>)
-    if (DnnlGemm::leads(s_)) {
+    if (DnnlGemm::leads(s_, constantB && oneB)) {
       library_ = std::make_unique<DnnlGemm>(s_, batch_, constantB, packKey, threads);
       path_ = Path::kLibrary;
       return;
@@ -144,11 +153,11 @@ Gemm<T>::Gemm(const GemmShape &shape, GemmBatch batch, const T *constantB, const
   } else if (s_.transB || (s_.m >= 16 && s_.n * s_.k > 16384)) {
     // What a tile packs serves its own rows only: tall tiles, as long as they are many.
     packInTile_ = true;
-    rowsPerTile_ = ceilDiv(s_.m, kTileRows) * kTileRows;
+    rowsPerTile_ = ceilDiv(s_.m, tileRows<T>()) * tileRows<T>();
     columnsPerTile_ = kMaxColumnsPerTile;
     while (tiles() < 32 && columnsPerTile_ > 2 * NR) columnsPerTile_ /= 2;
     while (tiles() < 32 && rowsPerTile_ > kMaxRowsPerTile)
-      rowsPerTile_ = ceilDiv(rowsPerTile_ / 2, kTileRows) * kTileRows;
+      rowsPerTile_ = ceilDiv(rowsPerTile_ / 2, tileRows<T>()) * tileRows<T>();
   }
 }
 
@@ -181,11 +190,14 @@ void Gemm<T>::tile(const T *a, const T *b, const T *packed, T *c, int64_t m0, in
   const T alpha = factor<T>(s_.alpha);
   alignas(64) T panel[kDepth * NR]; // one panel at a time: it is used by all rows of the tile
   // Eight rows are four and four, not six and two, which would wait for b.
-  const int64_t height = ceilDiv(m1 - m0, ceilDiv(m1 - m0, kTileRows));
-  constexpr int64_t kAhead = 64;                         // rows of a panel
-  const bool isLow = packed && m1 - m0 <= 2 * kTileRows; // few rows: b comes from memory, and is read as it lies there
+  const int64_t height = ceilDiv(m1 - m0, ceilDiv(m1 - m0, tileRows<T>()));
+  constexpr int64_t kAhead = 64; // rows of a panel
+  // Few rows read b from memory: in its order. Pairs of panels are for some more; of tall tiles they would not stay in
+  // the first cache.
+  const bool isLow = packed && m1 - m0 <= (isWide<T>() ? 1 : 2) * tileRows<T>();
+  const int64_t panels = isWide<T>() && packed && m1 - m0 <= 4 * tileRows<T>() ? 2 : 1;
   const auto multiply = [&](int64_t p0, int64_t j) {
-    const int64_t depth = std::min(kDepth, s_.k - p0), columns = std::min(NR, n1 - j);
+    const int64_t depth = std::min(kDepth, s_.k - p0), columns = std::min(panels * NR, n1 - j);
     const bool accumulate = s_.accumulate || p0 > 0;
     const T *bPanel;
     int64_t ldb = NR;
@@ -209,18 +221,26 @@ void Gemm<T>::tile(const T *a, const T *b, const T *packed, T *c, int64_t m0, in
       if (isLow && i == m0)
         ahead += kAhead * NR, aheadStep = NR;
       else if (packed && !isLow)
-        ahead += NR * (s_.k + depth * t / tall), aheadStep = std::max<int64_t>(NR / tall, 1);
-      kGemmTiles<T>[masked][static_cast<size_t>(rows - 1)](depth, a + i * rowStride + p0 * columnStride, rowStride,
-                                                           columnStride, bPanel, ldb, c + i * s_.n + j, s_.n, columns,
-                                                           alpha, accumulate, ahead, aheadStep);
+        ahead += NR * (panels * s_.k + depth * t / tall), aheadStep = std::max<int64_t>(NR / tall, 1);
+      const T *const from = a + i * rowStride + p0 * columnStride;
+      T *const to = c + i * s_.n + j;
+      if constexpr (std::is_same_v<T, float>)
+        if (isWide<T>()) {
+          const float *const second = panels == 2 && j + NR < n1 ? bPanel + NR * s_.k : nullptr;
+          kGemmTilesV4[static_cast<size_t>(rows - 1)]({depth, from, rowStride, columnStride, bPanel, second, ldb, to,
+                                                       s_.n, columns, alpha, accumulate, ahead, aheadStep});
+          continue;
+        }
+      kGemmTiles<T>[masked][static_cast<size_t>(rows - 1)](depth, from, rowStride, columnStride, bPanel, ldb, to, s_.n,
+                                                           columns, alpha, accumulate, ahead, aheadStep);
     }
   };
   if (isLow) {
-    for (int64_t j = n0; j < n1; j += NR)
+    for (int64_t j = n0; j < n1; j += panels * NR)
       for (int64_t p0 = 0; p0 < s_.k; p0 += kDepth) multiply(p0, j);
   } else {
     for (int64_t p0 = 0; p0 < s_.k; p0 += kDepth)
-      for (int64_t j = n0; j < n1; j += NR) multiply(p0, j);
+      for (int64_t j = n0; j < n1; j += panels * NR) multiply(p0, j);
   }
 }
 

@@ -58,7 +58,7 @@ private:
     kRowStream, // m == 1, b as it lies: rows of b are added up
     kRowPacked, // m == 1, packed b
     kTiles,     // everything else
-    kLibrary,   // oneDNN (f32 on AVX-512)
+    kLibrary,   // oneDNN (f32 on AVX-512, more than a few rows)
   };
   void packPanels(const T *b, T *packed, int64_t begin, int64_t end) const;
   void tile(const T *a, const T *b, const T *packed, T *c, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const;
