@@ -307,6 +307,7 @@ Result<GraphFacts> RunPlanner::facts(std::string_view plan) {
 
 Outcome<std::string> RunPlanner::again(const GraphInput &input, CompileOptions options,
                                        const std::function<bool(Pipeline &)> &change) {
+  OPC_ASSIGN_OR_RETURN(options, options_.model.applied(input, std::move(options)));
   options.shapes = shapes_;
   options.wanted = wanted();
   options.planHasValues = false;
