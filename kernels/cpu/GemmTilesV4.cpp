@@ -1,5 +1,5 @@
-// The register tiles of products of f32 for x86-64-v4: this file has options of its own, and nothing in it may be called
-// elsewhere. The bits are those of the tiles of v3: an element's sum has one order.
+// The register tiles of products of f32 for x86-64-v4: this file has options of its own, and nothing in it may be
+// called elsewhere. The bits are those of the tiles of v3: an element's sum has one order.
 // SPDX-License-Identifier: Apache-2.0
 #include "GemmTilesV4.h"
 
