@@ -86,8 +86,8 @@ void weight(const float *w, int64_t channels, float *u, int64_t stride) {
     for (int64_t p = 0; p < 9; ++p) __builtin_prefetch(w + ((c + kAhead) * 9 + p) * kLanes, 0, 2);
     for (int64_t f = 0; f < kLanes; f += kWide) {
       Wide g[3][3], across[3][6];
-      for (int i = 0; i < 3; ++i) {
-        for (int j = 0; j < 3; ++j) g[i][j] = loaded<Wide>(w + (c * 9 + i * 3 + j) * kLanes + f);
+      for (int64_t i = 0; i < 3; ++i) {
+        for (int64_t j = 0; j < 3; ++j) g[i][j] = loaded<Wide>(w + (c * 9 + i * 3 + j) * kLanes + f);
         transformWeight(g[i], across[i]);
       }
       for (int j = 0; j < 6; ++j) {
@@ -101,36 +101,36 @@ void weight(const float *w, int64_t channels, float *u, int64_t stride) {
 }
 
 /// What is before is added at the end: sums of a few channels each have smaller errors than one of all.
-template <int Rows>
+template <int kTall>
 OPC_LANES void productRows(const float *v, int64_t rowStride, const float *u, int64_t stride, int64_t channels,
                            float *m, bool adds) {
   constexpr int kVectors = kLanes / kWide;
-  Wide sums[Rows][kVectors];
+  Wide sums[kTall][kVectors];
   for (auto &row : sums)
     for (Wide &sum : row) sum = all<Wide>(0);
   for (int64_t c = 0; c < channels; ++c) {
     Wide factors[kVectors];
-    for (int n = 0; n < kVectors; ++n) factors[n] = loaded<Wide>(u + c * stride + n * kWide);
-    for (int r = 0; r < Rows; ++r) {
+    for (int64_t n = 0; n < kVectors; ++n) factors[n] = loaded<Wide>(u + c * stride + n * kWide);
+    for (int r = 0; r < kTall; ++r) {
       const Wide x = all<Wide>(v[r * rowStride + c]);
-      for (int n = 0; n < kVectors; ++n) sums[r][n] = fma(x, factors[n], sums[r][n]);
+      for (int64_t n = 0; n < kVectors; ++n) sums[r][n] = fma(x, factors[n], sums[r][n]);
     }
   }
-  for (int r = 0; r < Rows; ++r)
-    for (int n = 0; n < kVectors; ++n) {
+  for (int r = 0; r < kTall; ++r)
+    for (int64_t n = 0; n < kVectors; ++n) {
       float *const at = m + r * kLanes + n * kWide;
       store(at, adds ? add(loaded<Wide>(at), sums[r][n]) : sums[r][n]);
     }
 }
 
-template <int Rows>
+template <int kTall>
 void lastRows(int64_t rows, const float *v, int64_t rowStride, const float *u, int64_t stride, int64_t channels,
               float *m, bool adds) {
-  if constexpr (Rows > 0) {
-    if (rows == Rows)
-      productRows<Rows>(v, rowStride, u, stride, channels, m, adds);
+  if constexpr (kTall > 0) {
+    if (rows == kTall)
+      productRows<kTall>(v, rowStride, u, stride, channels, m, adds);
     else
-      lastRows<Rows - 1>(rows, v, rowStride, u, stride, channels, m, adds);
+      lastRows<kTall - 1>(rows, v, rowStride, u, stride, channels, m, adds);
   }
 }
 

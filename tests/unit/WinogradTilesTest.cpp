@@ -29,7 +29,7 @@ Floats noise(int64_t count, unsigned seed) {
 
 /// One sample of 13 x 11 pixels and 32 channels, 16 filters, a border of a pixel: every step, and its numbers.
 struct Sample {
-  static constexpr int64_t kRows = 13, kColumns = 11, kChannels = 32, kTiles = 4 * 3;
+  static constexpr int64_t kRows = 13, kColumns = 11, kChannels = 32, kTiles = 12;
   static constexpr int64_t kStride = kTiles * kChannels + 16, kWeightStride = kChannels * kLanes + 16;
   Floats image = noise(kRows * kColumns * kChannels, 1), weight = noise(kChannels * 9 * kLanes, 2),
          bias = noise(kLanes, 3), y = noise(kRows * kColumns * kLanes, 4);

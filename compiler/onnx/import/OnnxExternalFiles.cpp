@@ -25,7 +25,7 @@ struct ExternalFiles::File {
   File(const File &) = delete;
   ~File() {
     if (!mapped) return;
-    forgetMapping(bytes.data());
+    forgetMapping(static_cast<const char *>(mapped));
     ::munmap(mapped, bytes.size());
   }
   const std::shared_ptr<const std::string> own;
