@@ -21,8 +21,8 @@ bool DnnlGemm::leads(const GemmShape &s, bool constantB) {
     return isa != dnnl::cpu_isa::sse41 && isa != dnnl::cpu_isa::avx && isa != dnnl::cpu_isa::avx2 &&
            isa != dnnl::cpu_isa::avx2_vnni;
   }();
-  constexpr int64_t kFew = 32; // rows, which wait for a weight from memory: Gemm asks for it early
-  if (constantB && s.m <= kFew) return false;
+  constexpr int64_t kEnough = 32; // fewer rows wait for a weight from memory: Gemm asks for it early
+  if (constantB && s.m < kEnough) return false;
   return avx512 && s.m >= 8 && s.n >= 8 && s.k >= 8 && s.m * s.n >= 1024 && s.m * s.n * s.k >= 32 * 32 * 32;
 }
 

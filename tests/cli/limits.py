@@ -66,7 +66,8 @@ class Limits(unittest.TestCase):
         # Before opc has its turn, the loader and the libraries' constructors end the process as they like.
         ours = [code for code in codes if code in (0, 5)]
         self.assertEqual(codes[-len(ours):], ours, codes)
-        self.assertEqual((ours[-1], ours), (0, sorted(ours, reverse=True)))
+        # Where things lie differs from run to run, so that a little more may be too little once.
+        self.assertEqual(set(ours[ours.index(0) + 3:]), {0}, codes)
 
     @unittest.skipIf(os.environ.get("OPC_SANITIZE"), "a sanitizer's process has terabytes of addresses")
     def test_no_threads_to_be_had(self):

@@ -86,7 +86,8 @@ class Prepared(unittest.TestCase):
         expected = np.maximum(self.x.astype(np.float64) @ self.w.astype(np.float64).T + np.exp(2 * self.table.astype(np.float64))[self.index], 0)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
         self.assertEqual(self.prepared("g.pbtxt"), PREPARED)
-        self.assertEqual(self.values("g.pbtxt", "--no-fuse").tobytes(), found.tobytes())
+        # A weight that is computed once is packed: another order of sums.
+        np.testing.assert_allclose(self.values("g.pbtxt", "--no-fuse"), found, rtol=1e-5, atol=1e-4)
         for more in (["-j", "1"], ["-j", "2"], ["--no-codegen"], ["--repeat", "3"], ["--warmup", "2"]):
             self.assertEqual(self.values("g.pbtxt", *more).tobytes(), found.tobytes(), more)
 
@@ -164,7 +165,7 @@ class Prepared(unittest.TestCase):
         np.save(self.path("x.npy"), self.x.astype(np.float16))
         np.savez(self.path("w.npz"), w=self.w, table=self.table.astype(np.float16), index=self.index)
         found = self.values("half.pbtxt", "--cast-ops", "*=f32")
-        self.assertEqual(self.values("half.pbtxt", "--cast-ops", "*=f32", "--no-fuse").tobytes(), found.tobytes())
+        np.testing.assert_allclose(self.values("half.pbtxt", "--cast-ops", "*=f32", "--no-fuse").astype(np.float32), found.astype(np.float32), rtol=2e-3, atol=1e-3)
         self.opc("compile", "half.pbtxt", "--cast-ops", "*=f32", "-o", "half.plan")
         names = self.prepared("half.plan")
         self.assertTrue(any("product" in n or n.startswith("w") for n in names), names)

@@ -56,6 +56,22 @@ void pack(const ConvGeometry &g, bool last, const float *weight, float *to) {
 
 } // namespace
 
+/// The weight of all kernels that share it: when a second one is made, the memory that it came from may be gone.
+struct WinogradConvolution::Packed {
+  Packed(const ConvGeometry &g, bool last, const float *weight) : numbers(g.filters * g.channels * 9) {
+    pack(g, last, weight, numbers.get());
+    const int64_t count = g.filters * g.channels * 9;
+    float largest = 0;
+    isInRange = std::all_of(numbers.get(), numbers.get() + count, [&](float w) {
+      largest = std::max(largest, std::fabs(w));
+      return std::fabs(w) <= kLargest; // which a NaN is not
+    });
+    isInRange = isInRange && largest >= kLeast;
+  }
+  cpu::Scratch<float> numbers; // [filters / 16, channels, 9, 16]
+  bool isInRange;
+};
+
 /// Tiles [begin, end) of all samples' in a row, transformed by blocks of kBlock: [block][number][tile][channel].
 struct WinogradConvolution::Stage {
   int64_t begin, end, stride, blocks;
@@ -67,15 +83,12 @@ std::unique_ptr<WinogradConvolution> WinogradConvolution::create(const ConvGeome
                                                                  const float *weight, const float *bias, float *target,
                                                                  const ConvExtras &extras) {
   if (!fits(g)) return nullptr;
-  const int64_t count = g.filters * g.channels * 9;
-  float largest = 0;
-  if (!std::all_of(weight, weight + count, [&](float w) {
-        largest = std::max(largest, std::fabs(w));
-        return std::fabs(w) <= kLargest;
-      }))
-    return nullptr;
-  if (largest < kLeast) return nullptr;
-  return std::unique_ptr<WinogradConvolution>(new WinogradConvolution(g, source, weight, bias, target, extras));
+  std::unique_ptr<WinogradConvolution> made(new WinogradConvolution(g, source, weight, bias, target, extras));
+  return made->packed().isInRange ? std::move(made) : nullptr;
+}
+
+const WinogradConvolution::Packed &WinogradConvolution::packed() const {
+  return *static_cast<const Packed *>(weight_.get());
 }
 
 WinogradConvolution::WinogradConvolution(const ConvGeometry &g, const float *source, const float *weight,
@@ -88,11 +101,7 @@ WinogradConvolution::WinogradConvolution(const ConvGeometry &g, const float *sou
   geometry_.batch = 1;
   const bool last = extras.weightLast.value_or(g.channelsLast);
   const std::string key = extras.packKey.empty() ? "" : extras.packKey + (last ? "winograd last" : "winograd first");
-  weight_ = sharedPack(key, [&] {
-    auto packed = std::make_shared<cpu::Scratch<float>>(g.filters * g.channels * 9);
-    pack(g, last, weight, packed->get());
-    return std::shared_ptr<const void>(packed, packed->get());
-  });
+  weight_ = sharedPack(key, [&] { return std::make_shared<const Packed>(g, last, weight); });
 }
 
 WinogradConvolution::Tile WinogradConvolution::tileAt(int64_t index) const {
@@ -186,7 +195,7 @@ void WinogradConvolution::multiply(const Stage &s, int64_t item, float *scratch)
   const ConvGeometry &g = geometry_;
   const int64_t panel = item / s.blocks, block = item % s.blocks;
   const int64_t first = s.begin + block * kBlock, rows = std::min(kBlock, s.end - first);
-  const float *const weight = static_cast<const float *>(weight_.get()) + panel * g.channels * 9 * kLanes;
+  const float *const weight = packed().numbers.get() + panel * g.channels * 9 * kLanes;
   constexpr int64_t kStride = kChannels * kLanes + kPadding;
   float *const u = scratch, *const sums = scratch + kNumbers * kStride;
   for (int64_t c = 0; c < g.channels; c += kChannels) {

@@ -22,6 +22,7 @@ public:
   void run(DeviceCtx *ctx);
 
 private:
+  struct Packed;
   struct Stage;
   struct Tile { // of all samples' in a row, where it begins
     int64_t sample, row, column;
@@ -29,6 +30,7 @@ private:
 
   WinogradConvolution(const ConvGeometry &g, const float *source, const float *weight, const float *bias, float *target,
                       const ConvExtras &extras);
+  const Packed &packed() const;
   Tile tileAt(int64_t index) const;
   bool isAlike(const Tile &t) const;
   void transform(const Stage &s, int64_t begin, int64_t end);
@@ -42,7 +44,7 @@ private:
   int64_t samples_, tileRows_, tileColumns_;
   const float *source_, *bias_;
   float *target_;
-  std::shared_ptr<const void> weight_; // [filters / 16, channels, 9, 16]
+  std::shared_ptr<const void> weight_; // Packed
   std::vector<float> noBias_;
   std::vector<float> largest_;                 // of each pixel, its channels' largest magnitude; of a NaN infinity
   std::vector<uint8_t> isDirect_;              // of each tile
