@@ -117,7 +117,7 @@ Gemm<T>::Gemm(const GemmShape &shape, GemmBatch batch, const T *constantB, const
   // rather narrow than low ones: the rows of a tile share what is read of b.
   rowsPerTile_ = kMaxRowsPerTile;
   columnsPerTile_ = kMaxColumnsPerTile;
-  const int64_t wanted = 8 * int64_t{std::max(threads, 2)};
+  const int64_t wanted = 16 * int64_t{std::max(threads, 2)};
   const auto tiles = [&] {
     return static_cast<int64_t>(batch_.size()) * ceilDiv(s_.m, rowsPerTile_) * ceilDiv(s_.n, columnsPerTile_);
   };
