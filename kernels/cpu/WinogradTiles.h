@@ -44,9 +44,9 @@ struct WinogradTiles {
   void (*output)(const float *m, int64_t stride, const Place &place, const End &end);
   /// The same of results themselves: m[(i * kTile + j) * kLanes + f] is that of row i and column j.
   void (*finish)(const float *m, const Place &place, const End &end);
-  /// The bits of the largest magnitude of `count` numbers, a multiple of kLanes: those of infinity and NaN are larger
-  /// than a number's.
-  uint32_t (*largest)(const float *x, int64_t count);
+  /// The bits of the largest magnitude of x[i] * scale[i] for `count` i, a multiple of kLanes: those of infinity and
+  /// NaN are larger than a number's.
+  uint32_t (*largest)(const float *x, const float *scale, int64_t count);
 };
 
 /// For this processor; that of x86-64-v3 where OPC_CODE_LEVEL is v3 or none.

@@ -177,12 +177,15 @@ void finish(const float *m, const WinogradTiles::Place &place, const WinogradTil
             place.data + i * place.rowStride + j * place.columnStride + f, end);
 }
 
-uint32_t largest(const float *x, int64_t count) {
+uint32_t largest(const float *x, const float *scale, int64_t count) {
+  const auto bits = [&](int64_t i) {
+    return _mm256_castps_si256(_mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_loadu_ps(scale + i)));
+  };
   const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
   __m256i a = _mm256_setzero_si256(), b = a;
   for (int64_t i = 0; i < count; i += kLanes) {
-    a = _mm256_max_epu32(a, _mm256_and_si256(magnitude, _mm256_castps_si256(_mm256_loadu_ps(x + i))));
-    b = _mm256_max_epu32(b, _mm256_and_si256(magnitude, _mm256_castps_si256(_mm256_loadu_ps(x + i + 8))));
+    a = _mm256_max_epu32(a, _mm256_and_si256(magnitude, bits(i)));
+    b = _mm256_max_epu32(b, _mm256_and_si256(magnitude, bits(i + 8)));
   }
   a = _mm256_max_epu32(a, b);
   __m128i c = _mm_max_epu32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));

@@ -134,6 +134,20 @@ class Winograd(unittest.TestCase):
                 for level, threads in (("v3", "1"), ("v4", "5")):
                     np.testing.assert_array_equal(self.values(far, "-j", threads, level=level), y)
 
+    def test_a_channel_of_large_weights(self):
+        """A small number is large by its weight."""
+        x = self.give(*SHAPES[0])
+        self.w[:, 0] = self.draw.standard_normal(self.w[:, 0].shape) * 1e5
+        np.savez(self.path("w.npz"), w=self.w, b=self.b)
+        x[:, 0] = 0
+        without = self.values(x)
+        x[1, 0, 9, 13] = 0.5
+        y = self.values(x)
+        around = np.zeros(y.shape[2:], bool)
+        around[8:11, 12:15] = True
+        np.testing.assert_allclose(y[1][:, ~around], without[1][:, ~around], rtol=1e-4, atol=2e-4)
+        np.testing.assert_allclose(y, reference(x, self.w, self.b), rtol=1e-4, atol=2e-4)
+
     def test_what_is_out_of_range(self):
         """Numbers that are near the least there are, zeros, and large weights."""
         x = self.give(*SHAPES[0])

@@ -197,14 +197,13 @@ REGISTER_USER_OP("fused_conv2d")
     .SetComputeComplexityFn(convOperations("out", "weight"))
     .Tolerance(kFloat, 1e-4, 1e-5)
     .NoGrad("the compiler makes it after gradients have been generated")
-    .Doc(
-        "conv2d and what usually follows it, for f32: out = act(norm(conv2d(in, weight) + bias) + _add_to_output). "
-        "norm is the normalization of the filters with stored statistics, (v - moving_mean) / sqrt(moving_variance "
-        "+ epsilon) * gamma + beta, when they are given; it is folded into the weight. act is nothing, relu, or "
-        "clip to [activation_min, activation_max], which keep NaN. data_format is the "
-        "layout of in and out, weight_format that of the weight. With winograd 3x3 windows may be computed by minimal "
-        "filtering, whose errors are larger (docs/numerics.md#convolutions). The compiler makes this op from a graph's conv2d "
-        "(docs/adr/0006-library-fusion.md).")
+    .Doc("conv2d and what usually follows it, for f32: out = act(norm(conv2d(in, weight) + bias) + _add_to_output). "
+         "norm is the normalization of the filters with stored statistics, (v - moving_mean) / sqrt(moving_variance "
+         "+ epsilon) * gamma + beta, when they are given; it is folded into the weight. act is nothing, relu, or "
+         "clip to [activation_min, activation_max], which keep NaN. data_format is the "
+         "layout of in and out, weight_format that of the weight. With winograd 3x3 windows may be computed by minimal "
+         "filtering, whose errors are larger (docs/numerics.md#convolutions). The compiler makes this op from a "
+         "graph's conv2d (docs/adr/0006-library-fusion.md).")
     .Cases({Case("plain")
                 .In("in", {2, 3, 8, 7})
                 .In("weight", {8, 3, 3, 3})

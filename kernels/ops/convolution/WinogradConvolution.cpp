@@ -67,8 +67,16 @@ struct WinogradConvolution::Packed {
       return std::fabs(w) <= kLargest; // which a NaN is not
     });
     isInRange = isInRange && largest >= kLeast;
+    if (!isInRange) return;
+    constexpr float kSmall = 1e-20f; // a number that is too large for a transform shows all the same
+    scales.assign(static_cast<size_t>(g.channels), kSmall);
+    for (int64_t i = 0; i < count; ++i) {
+      float &scale = scales[static_cast<size_t>(i / (9 * kLanes) % g.channels)];
+      scale = std::max(scale, std::fabs(numbers.get()[i]) / largest);
+    }
   }
   cpu::Scratch<float> numbers; // [filters / 16, channels, 9, 16]
+  std::vector<float> scales;   // of each channel, its largest weight over that of all
   bool isInRange;
 };
 
@@ -141,10 +149,11 @@ bool WinogradConvolution::isAlike(const Tile &t) const {
 
 void WinogradConvolution::run(DeviceCtx *ctx) {
   const int64_t pixels = samples_ * geometry_.in[1] * geometry_.in[2], channels = geometry_.channels;
+  const float *const scales = packed().scales.data();
   ctx->parallelFor(pixels, std::max<int64_t>(1, 32768 / channels), [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       constexpr uint32_t kInfinity = 0x7f800000;
-      const uint32_t bits = std::min(tiles_.largest(source_ + p * channels, channels), kInfinity);
+      const uint32_t bits = std::min(tiles_.largest(source_ + p * channels, scales, channels), kInfinity);
       std::memcpy(&largest_[static_cast<size_t>(p)], &bits, sizeof bits);
     }
   });

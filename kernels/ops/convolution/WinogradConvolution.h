@@ -46,8 +46,8 @@ private:
   float *target_;
   std::shared_ptr<const void> weight_; // Packed
   std::vector<float> noBias_;
-  std::vector<float> largest_;                 // of each pixel, its channels' largest magnitude; of a NaN infinity
-  std::vector<uint8_t> isDirect_;              // of each tile
+  std::vector<float> largest_;    // of each pixel, its channels' largest, by their weights; of a NaN infinity
+  std::vector<uint8_t> isDirect_; // of each tile
   std::shared_ptr<EdgeMemory> whole_, pieces_; // for all threads, for each
 };
 
