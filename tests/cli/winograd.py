@@ -97,6 +97,9 @@ class Winograd(unittest.TestCase):
                 for more in (["-j", "2"], ["-j", "5"], ["-j", "2", "--repeat", "3"], ["--no-codegen"]):
                     np.testing.assert_array_equal(self.values(x, *more), y, str(more))
                 self.run_(OPC, "compile", "g.pbtxt", "-o", "g.plan", "--config", "none", "-q")
+                refused = subprocess.run([OPC, "run", "g.plan", "--no-winograd", "--config", "none"], cwd=self.folder, capture_output=True, text=True, timeout=300)
+                self.assertEqual(refused.returncode, 2, refused.stderr)
+                self.assertIn("--no-winograd need the graph, and g.plan is a plan", refused.stderr)
                 for program in (OPC, RUNTIME):
                     np.testing.assert_array_equal(self.values(x, graph="g.plan", program=program), y)
                 with open(self.path("g.pbtxt"), "w", encoding="utf-8") as f:
