@@ -153,7 +153,7 @@ class CastOps(Folder):
         self.opc("run", "net.plan", "--input", "x=@x.npy", "--expect", "y=@y.npy", "--rtol", "0", "--atol", "0")
         np.testing.assert_array_equal(got, np.load(self.path("y.npy")))
         said = self.opc("run", "net.plan", "--input", "x=@x.npy", "--cast-ops", "exp=f16", code=2).stderr
-        self.assertIn("--cast-ops, --place and --allow-cpu-fallback need the graph", said)
+        self.assertIn("--cast-ops, --place, --allow-cpu-fallback and --no-winograd need the graph", said)
 
     def test_bad(self):
         self.write("net.pbtxt", CHAIN)

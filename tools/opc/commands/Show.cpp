@@ -258,7 +258,7 @@ public:
     if (!shapes_.empty() && input.isIr) OPC_RETURN_IF_ERROR(needsGraph(input, "--shape needs"));
     if (opFlags_.any() || noFuse_)
       OPC_RETURN_IF_ERROR(
-          needsGraph(input, "--cast-ops, --place, --allow-cpu-fallback, --no-winograd and --no-fuse need"));
+          needsGraph(input, "--cast-ops, --place, --allow-cpu-fallback, --no-winograd, --no-fuse need"));
     OPC_ASSIGN_OR_RETURN(options, modelFlags_.applied(input, std::move(options)));
     if (input.isPlan && options.mesh && !states)
       return usageError("--mesh has no effect on a plan: it is for what it was compiled for");
