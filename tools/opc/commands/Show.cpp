@@ -256,9 +256,7 @@ public:
     OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry(input.path));
     if (!until_.empty()) OPC_RETURN_IF_ERROR(needsGraph(input, "--until needs"));
     if (!shapes_.empty() && input.isIr) OPC_RETURN_IF_ERROR(needsGraph(input, "--shape needs"));
-    if (opFlags_.any() || noFuse_)
-      OPC_RETURN_IF_ERROR(
-          needsGraph(input, "--cast-ops, --place, --allow-cpu-fallback, --no-winograd, --no-fuse need"));
+    if (opFlags_.any() || noFuse_) OPC_RETURN_IF_ERROR(needsGraph(input, "--no-fuse, " + OpFlags::names() + " need"));
     OPC_ASSIGN_OR_RETURN(options, modelFlags_.applied(input, std::move(options)));
     if (input.isPlan && options.mesh && !states)
       return usageError("--mesh has no effect on a plan: it is for what it was compiled for");

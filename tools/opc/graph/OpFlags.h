@@ -12,6 +12,8 @@ namespace opc::cli {
 
 class OpFlags {
 public:
+  /// What they are called, for what refuses them.
+  static std::string names() { return "--cast-ops, --place, --allow-cpu-fallback and --no-winograd"; }
   std::vector<Option> options();
   /// Errors: OPC0001, OPC0006 for a device that is not here.
   Status apply(CompileOptions *options) const;

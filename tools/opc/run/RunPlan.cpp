@@ -62,8 +62,7 @@ Status RunPlanner::checkPlanFile(const GraphInput &input) const {
   if (!options_.compile.shapes.empty())
     return usageError("--shape has no effect on a plan: its shapes are fixed", "compile the graph again with --shape");
   if (options_.opFlags.any())
-    return usageError("--cast-ops, --place, --allow-cpu-fallback and --no-winograd need the graph, and " + input.name +
-                          " is a plan",
+    return usageError(OpFlags::names() + " need the graph, and " + input.name + " is a plan",
                       "compile the graph again with them");
   if (options_.cut.any())
     return usageError("--until, --feed and --only need the graph, and " + input.name + " is a plan",
