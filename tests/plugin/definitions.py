@@ -404,6 +404,16 @@ class Definitions(unittest.TestCase):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("a number of seconds above 0", done.stderr)
 
+    def test_a_timeout_below_the_start_of_a_process(self):
+        """It is that of cases: the ops have their verdicts, whatever the processes take to start."""
+        for where in ("--faults", "--proofs", "--results"):
+            with self.subTest(where), tempfile.TemporaryDirectory() as folder:
+                env = {"HANGS_IN": where, "HANGING": os.path.join(folder, "pid")}
+                done = self.opc("verify", "h_ever", "--timeout", "0.000001", "--plugin", self.libraries[7], "--json", env=env)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                (fault,) = json.loads(done.stdout)["kernel_faults"]
+                self.assertEqual((fault["op"], fault["fault"]), ("h_ever", "HANGS"))
+
     @staticmethod
     def ends(process):
         """Whether a process is gone, or will be at once: who should wait for it need not have."""

@@ -26,11 +26,12 @@ Status failed(const std::string &why) {
 bool readAll(int file, const ProcessWatch &watch, std::string *text) {
   using Clock = std::chrono::steady_clock;
   Clock::time_point heard = Clock::now();
+  double seconds = watch.seconds;
   size_t line = 0; // where the one begins that has no end yet
   char buffer[1 << 16];
   for (;;) {
-    if (watch.seconds > 0) {
-      const double left = watch.seconds - std::chrono::duration<double>(Clock::now() - heard).count();
+    if (seconds > 0) {
+      const double left = seconds - std::chrono::duration<double>(Clock::now() - heard).count();
       if (left <= 0) return false;
       pollfd ready = {file, POLLIN, 0};
       if (::poll(&ready, 1, static_cast<int>(std::ceil(std::min(left * 1e3, 1e9)))) <= 0) continue;
@@ -39,9 +40,10 @@ bool readAll(int file, const ProcessWatch &watch, std::string *text) {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return true;
     text->append(buffer, static_cast<size_t>(n));
-    if (!watch.isProgress) continue;
+    if (!watch.progress) continue;
     for (size_t end; (end = text->find('\n', line)) != std::string::npos; line = end + 1)
-      if (watch.isProgress(std::string_view(*text).substr(line, end - line))) heard = Clock::now();
+      if (const auto next = watch.progress(std::string_view(*text).substr(line, end - line)))
+        heard = Clock::now(), seconds = *next;
   }
 }
 

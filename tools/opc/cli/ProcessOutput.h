@@ -5,6 +5,7 @@
 #include "opc/Status.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,8 +21,9 @@ struct ProcessEnd {
 
 /// What is heard of a process while it runs.
 struct ProcessWatch {
-  double seconds = 0;                                              // that it has from one of these lines to the next
-  std::function<bool(std::string_view line)> isProgress = nullptr; // each line of its standard output
+  double seconds = 0; // that it has until the first line that is progress; 0: any
+  /// Those that it has from a line of its standard output to the next progress; nothing where the line is none.
+  std::function<std::optional<double>(std::string_view line)> progress = nullptr;
 };
 
 /// Runs this program with other arguments and waits for it. Its standard error is this process's; it leaves a

@@ -16,6 +16,9 @@ namespace opc::cli {
 namespace {
 
 constexpr const char *kFaults[] = {"FAILS", "WRITES_BESIDE", "READS_BESIDE", "NOT_IN_PLACE", "CRASHES", "HANGS"};
+/// What a process tells outside of cases: the end of an op or of all, that another process starts.
+constexpr const char *kOthers[] = {"faults", "purity", "signatures", "starts"};
+constexpr double kOtherSeconds = 60; // that a process has for this, as for its own start
 
 /// What one process has told.
 struct Told {
@@ -77,12 +80,18 @@ void writeBeginning(Terminal &terminal, const std::string &op, const std::string
 }
 
 ProcessWatch watchBeginnings(double seconds) {
-  const auto begins = [](std::string_view line) {
+  const double others = std::max(seconds, kOtherSeconds);
+  const auto progress = [=](std::string_view line) -> std::optional<double> {
     const Json document = Json::parse(line, nullptr, false);
-    return document.is_object() && document.contains("begins");
+    if (!document.is_object()) return std::nullopt;
+    if (document.contains("begins")) return seconds;
+    const auto isOne = [&](const char *key) { return document.contains(key); };
+    return std::any_of(std::begin(kOthers), std::end(kOthers), isOne) ? std::optional(others) : std::nullopt;
   };
-  return {seconds, begins};
+  return {others, progress};
 }
+
+void writeStart(Terminal &terminal) { writeJsonLine(terminal, {{"starts", true}}); }
 
 void writeJsonLine(Terminal &terminal, const Json &line) {
   terminal.out("\n" + line.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n");

@@ -26,7 +26,9 @@ Json kernelFindingJson(const KernelFinding &finding);
 std::optional<KernelFinding> readKernelFinding(const Json &finding);
 /// The line before a case.
 void writeBeginning(Terminal &terminal, const std::string &op, const std::string &sample, const std::string &type);
-/// Waits `seconds` for each such line.
+/// The line before another process, whose start is no part of a case.
+void writeStart(Terminal &terminal);
+/// Waits `seconds` after the line before a case. What is no case, as the start of the process, has a minute or as long.
 ProcessWatch watchBeginnings(double seconds);
 /// What the op whose case had begun is at fault for: "it ends the process: Segmentation fault".
 KernelFinding faultOfEnd(KernelFinding begun, const ProcessEnd &end, double seconds);

@@ -112,11 +112,12 @@ private:
       for (const user_op::OpDef *op : ops) words.push_back(op->name);
       // Whose time is over is for the process to say that waits for this one.
       const ProcessWatch beginnings = watchBeginnings(0);
-      const auto pass = [&](std::string_view line) {
-        if (!beginnings.isProgress(line)) return false;
+      const auto pass = [&](std::string_view line) -> std::optional<double> {
+        if (!beginnings.progress(line)) return std::nullopt;
         invocation.terminal().out(concat("\n", line, "\n"));
-        return invocation.terminal().flush().isOk();
+        return invocation.terminal().flush().isOk() ? std::optional(0.0) : std::nullopt;
       };
+      writeStart(invocation.terminal());
       OPC_ASSIGN_OR_RETURN(const std::string text, outputOfOwnProgram(words, {0, pass}));
       return readResults(text);
     };
