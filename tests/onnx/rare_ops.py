@@ -423,6 +423,21 @@ class Rows(Case):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("index[2,2400] = 4 is outside [0, 4)", done.stderr)
 
+    def test_a_place_before_the_first(self):
+        """The message has the number that was given, not the one that is counted from the end."""
+        x, updates = uniform(4, 3), uniform(1, 3)
+        for op, inputs, place, attributes in (
+                ("Gather", [x, np.array([0, -4, -9])], "indices[2] = -9 is outside [0, 4)", {}),
+                ("GatherElements", [x, np.array([[0, -3, -4]], np.int32)], "index[0,2] = -4 is outside [0, 3)", {"axis": 1}),
+                ("GatherND", [x, np.array([[-4, -3], [3, -7]])], "indices[1,1] = -7 is outside [0, 3)", {}),
+                ("ScatterElements", [x, np.array([[-1, -4, -5]]), updates], "index[0,2] = -5 is outside [0, 4)", {}),
+                ("ScatterND", [x, np.array([[-6]]), updates], "indices[0,0] = -6 is outside [0, 4)", {})):
+            with self.subTest(op=op):
+                self.write(op, inputs, opset=17, **attributes)
+                done = self.run_model()
+                self.assertEqual(done.returncode, 5, done.stderr)
+                self.assertIn(place, done.stderr)
+
 
 class Scalars(Case):
     def test_reductions(self):

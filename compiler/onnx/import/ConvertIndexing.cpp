@@ -7,9 +7,20 @@
 
 namespace opc::onnx {
 
+namespace {
+
+/// What would be below 0 from the end, too, stays as the model gives it: the op that refuses it says what it is.
+Term countedFromEnd(Conversion &c, const Term &indices, const Term &sizes) {
+  const Term zero = like(c, indices, 0), fromEnd = c.op("broadcast_add", {indices, sizes});
+  const Term isOne = c.op("broadcast_logical_and",
+                          {c.op("broadcast_less", {indices, zero}), c.op("broadcast_greater_equal", {fromEnd, zero})});
+  return c.op("where", {isOne, fromEnd, indices});
+}
+
+} // namespace
+
 Term wrapped(Conversion &c, const Term &indices, int64_t size) {
-  const Term below = c.op("broadcast_less", {indices, like(c, indices, 0)});
-  return c.op("where", {below, c.op("broadcast_add", {indices, like(c, indices, static_cast<double>(size))}), indices});
+  return countedFromEnd(c, indices, like(c, indices, static_cast<double>(size)));
 }
 
 namespace {
@@ -34,8 +45,7 @@ Term wrappedRows(Conversion &c, const Term &indices, const Shape &shape) {
               std::to_string(shape.NumAxes()));
   const Term sizes = c.constant(std::vector<int64_t>(shape.dim_vec().begin(), shape.dim_vec().begin() + depth),
                                 Shape({depth}), indices->type());
-  const Term below = c.op("broadcast_less", {indices, like(c, indices, 0)});
-  return c.op("where", {below, c.op("broadcast_add", {indices, sizes}), indices});
+  return countedFromEnd(c, indices, sizes);
 }
 
 void convertGatherND(Conversion &c) {
