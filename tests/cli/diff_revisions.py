@@ -3,9 +3,14 @@
 import os
 import shutil
 import stat
+import struct
 import subprocess
+import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
+import messages as m  # noqa: E402
 
 BUILD, SOURCE = os.environ["OPC_BUILD_DIR"], os.environ["OPC_SOURCE_DIR"]
 OPC = os.path.join(BUILD, "bin", "opc")
@@ -133,6 +138,49 @@ class Revisions(unittest.TestCase):
         self.opc("diff", "git:HEAD:nets/mlp.pbtxt", "git:HEAD:./nets/mlp.pbtxt")
         done = subprocess.run([OPC, "diff", "git:HEAD:nets/mlp.pbtxt", "nets/mlp.pbtxt"], cwd=self.repository, capture_output=True)
         self.assertGreater(done.returncode, 1)  # the working file's manifest counts
+
+    def model(self, name, location):
+        weights = m.external("w", (2, 3), location=location)
+        self.data(name, m.model(m.graph([m.node("Add", ["x", "w"], ["y"])], [m.value("x", (2, 3))], [m.value("y")], [weights])))
+
+    def data(self, name, data):
+        os.makedirs(os.path.dirname(os.path.join(self.repository, name)), exist_ok=True)
+        with open(os.path.join(self.repository, name), "wb") as f:
+            f.write(data)
+
+    def test_weights_beside_a_model(self):
+        """They are those of the revision, whatever lies there now, for every command that takes a revision."""
+        self.model("nets/m.onnx", "data/w.bin")
+        self.model("top.onnx", "w.bin")
+        for name in ("nets/data/w.bin", "w.bin"):
+            self.data(name, struct.pack("<6f", 1, 2, 3, 4, 5, 6))
+        self.commit("ones: first")
+        self.data("w.bin", struct.pack("<6f", 6, 5, 4, 3, 2, 1))
+        self.data("nets/data/w.bin", bytes(24))
+        for spec, cwd in (("git:HEAD:nets/m.onnx", "."), ("git:HEAD:./m.onnx", "nets"), ("git:HEAD:top.onnx", "nets"), ("git:HEAD:../top.onnx", "nets"),
+                          ("git:HEAD^{/ones: first}:top.onnx", ".")):
+            with self.subTest(spec):
+                done = self.opc("run", spec, "--input", "x=f32[2,3]:0,0,0,0,0,0", "--print", "all", "--json", cwd=cwd)
+                for number in range(1, 7):
+                    self.assertRegex(done.stdout, rf"\b{number}\b")
+                self.opc("show", spec, cwd=cwd)
+        self.opc("diff", "git:HEAD:nets/m.onnx", "git:HEAD:top.onnx")
+        self.opc("diff", "git:HEAD:nets/m.onnx", "nets/m.onnx", code=1)
+        self.opc("report", "git:HEAD:nets/m.onnx", "-o", "m.html")
+        self.opc("run", "top.onnx", "--fill", "rand", "--reference", "git:HEAD:top.onnx", code=2)
+
+    def test_weights_that_a_revision_does_not_have(self):
+        self.model("nets/m.onnx", "w.bin")
+        self.commit("without")
+        self.data("nets/w.bin", bytes(24))
+        done = self.opc("show", "git:HEAD:nets/m.onnx", code=3)
+        self.assertIn("OPC0323", done.stderr)
+        self.assertIn("the file 'w.bin' of the model's tensors: cannot read git:HEAD:nets/w.bin: the revision has no such file", done.stderr)
+        self.assertIn("commit it with the model", done.stderr)
+        os.remove(os.path.join(self.repository, "nets", "w.bin"))
+        os.symlink("../mlp.pbtxt", os.path.join(self.repository, "nets", "w.bin"))
+        self.commit("a link")
+        self.assertIn("it is a link or a folder", self.opc("show", "git:HEAD:nets/m.onnx", code=3).stderr)
 
 
 if __name__ == "__main__":

@@ -100,18 +100,6 @@ bool isOtherIr(const GraphFacts &facts) {
   return hasInnerGraphs(facts) || std::any_of(facts.variables.begin(), facts.variables.end(), saysDefaults);
 }
 
-/// The files in the folder of a model, as a revision has them. Each is read once.
-decltype(ModelRequest::beside) filesOfRevision(const std::string &revision, const std::string &model) {
-  using Bytes = std::shared_ptr<const std::string>;
-  auto files = std::make_shared<std::map<std::string, Bytes>>();
-  return [=](const std::string &location) -> Result<Bytes> {
-    Bytes &file = (*files)[location];
-    if (file) return file;
-    OPC_ASSIGN_OR_RETURN(std::string bytes, readGitFileBeside(revision, model, location));
-    return file = std::make_shared<const std::string>(std::move(bytes));
-  };
-}
-
 class GraphChecker {
 public:
   GraphChecker(const Registry &registry, const CheckSettings &settings, const std::string &path)
@@ -287,7 +275,7 @@ private:
     LockRequest request;
     chooseTarget(&request);
     chooseOutputs(&request);
-    if (!settings_.revision.empty()) request.model.beside = filesOfRevision(settings_.revision, path_);
+    if (!settings_.revision.empty()) request.model.beside = gitFilesBeside(settings_.revision, path_);
     MadeLock made = makeLock(registry_, request, name, std::move(bytes));
     older_ = std::move(made.values);
     if (made.exitCode && made.findings.empty()) return olderFails("", made.exitCode);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <spawn.h>
 #include <sys/mman.h>
@@ -219,6 +220,17 @@ std::vector<TreeEntry> entriesOf(const Answer &tree) {
   return entries;
 }
 
+/// The colon behind the revision, as git finds it: not one within braces.
+size_t colonOf(const std::string &object) {
+  size_t depth = 0;
+  for (size_t i = 0; i < object.size(); ++i) {
+    if (object[i] == ':' && depth == 0) return i;
+    depth += object[i] == '{';
+    depth -= object[i] == '}' && depth > 0;
+  }
+  return std::string::npos;
+}
+
 /// Where git is asked of a path, and what the path is called there.
 struct Place {
   std::string folder, path; // "": the working directory
@@ -256,6 +268,46 @@ Result<Place> placeOf(const std::string &revision, const std::string &path) {
   return Place{folder.string(), gitPathOf(below.string())};
 }
 
+/// What else can be done for a file that the revision does not have, and for one that Git LFS has.
+struct Ways {
+  std::string missing, lfs;
+};
+
+/// A regular file in the folder of "REV:PATH", asked for in `folder`.
+Result<std::string> readBeside(const std::string &object, const std::string &folder, const std::string &location,
+                               const Ways &ways) {
+  static const std::string kLfs = "version https://git-lfs.github.com/spec/";
+  const size_t colon = colonOf(object), slash = object.rfind('/');
+  const fs::path path = fs::path(location).lexically_normal();
+  std::string within = object.substr(0, slash == std::string::npos || slash < colon ? colon + 1 : slash + 1);
+  if (path.has_parent_path()) within += path.parent_path().generic_string() + "/";
+  const std::string wanted = within + path.filename().string();
+  // The folder says what is a link, the file does not.
+  OPC_ASSIGN_OR_RETURN(const Answer tree, answerOf(within, folder));
+  if (tree.type == "tree")
+    for (const TreeEntry &entry : entriesOf(tree)) {
+      if (entry.name != path.filename()) continue;
+      if (!isRegular(entry)) return failed(wanted, "it is a link or a folder, and no regular file", ways.missing);
+      OPC_ASSIGN_OR_RETURN(Answer answer, answerOf(entry.object, folder));
+      if (answer.type != "blob") return failed(wanted, "the repository does not have its bytes", "git fetch");
+      if (answer.bytes.starts_with(kLfs))
+        return failed(wanted, "its bytes are in Git LFS, which is not asked", ways.lfs);
+      return std::move(answer.bytes);
+    }
+  return failed(wanted, "the revision has no such file", ways.missing);
+}
+
+GitFilesBeside readOnce(std::function<Result<std::string>(const std::string &location)> read) {
+  using Bytes = std::shared_ptr<const std::string>;
+  return [read = std::move(read),
+          files = std::make_shared<std::map<std::string, Bytes>>()](const std::string &location) -> Result<Bytes> {
+    Bytes &file = (*files)[location];
+    if (file) return file;
+    OPC_ASSIGN_OR_RETURN(std::string bytes, read(location));
+    return file = std::make_shared<const std::string>(std::move(bytes));
+  };
+}
+
 Status checkRevisionIn(const std::string &folder, const std::string &revision) {
   OPC_ASSIGN_OR_RETURN(const Answer answer, answerOf(revision + kOfCommit, folder));
   if (answer.type == "commit") return Status::ok();
@@ -288,7 +340,7 @@ Status checkGitRevision(const std::string &revision, const std::vector<std::stri
 }
 
 Result<std::string> readGitFile(const std::string &object) {
-  const size_t colon = object.find(':');
+  const size_t colon = colonOf(object);
   if (colon == std::string::npos || colon == 0 || colon + 1 == object.size())
     return failed(object, "a revision and a path are needed", "write git:REV:PATH, e.g. git:HEAD~1:nets/mlp.pbtxt");
   OPC_ASSIGN_OR_RETURN(Answer answer, answerOf(object));
@@ -307,26 +359,19 @@ Result<std::optional<std::string>> findGitFile(const std::string &revision, cons
   return std::optional<std::string>();
 }
 
-Result<std::string> readGitFileBeside(const std::string &revision, const std::string &file,
-                                      const std::string &location) {
-  static const std::string kLfs = "version https://git-lfs.github.com/spec/";
-  OPC_ASSIGN_OR_RETURN(const Place place, placeOf(revision, file));
-  const fs::path path = gitPathOf((fs::path(place.path).parent_path() / location).string());
-  const std::string object = revision + ":" + path.string(),
-                    help = "commit it with " + file + ", or compare with a file: --against FILE";
-  // The folder says what is a link, the file does not.
-  OPC_ASSIGN_OR_RETURN(const Answer tree, answerOf(revision + ":" + path.parent_path().string() + "/", place.folder));
-  if (tree.type == "tree")
-    for (const TreeEntry &entry : entriesOf(tree)) {
-      if (entry.name != path.filename()) continue;
-      if (!isRegular(entry)) return failed(object, "it is a link or a folder, and no regular file", help);
-      OPC_ASSIGN_OR_RETURN(Answer answer, answerOf(entry.object, place.folder));
-      if (answer.type != "blob") return failed(object, "the repository does not have its bytes", "git fetch");
-      if (answer.bytes.starts_with(kLfs))
-        return failed(object, "its bytes are in Git LFS, which is not asked", "--against FILE takes a file");
-      return std::move(answer.bytes);
-    }
-  return failed(object, "the revision has no such file", help);
+GitFilesBeside gitFilesBeside(const std::string &revision, const std::string &file) {
+  return readOnce([=](const std::string &location) -> Result<std::string> {
+    OPC_ASSIGN_OR_RETURN(const Place place, placeOf(revision, file));
+    const Ways ways = {"commit it with " + file + ", or compare with a file: --against FILE",
+                       "--against FILE takes a file"};
+    return readBeside(revision + ":" + place.path, place.folder, location, ways);
+  });
+}
+
+GitFilesBeside gitFilesBeside(const std::string &object) {
+  return readOnce([=](const std::string &location) {
+    return readBeside(object, "", location, {"commit it with the model, or give the model's file", "give the file"});
+  });
 }
 
 Result<std::vector<std::string>> listGitFiles(const std::string &revision, const std::string &folder) {

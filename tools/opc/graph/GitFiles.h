@@ -4,6 +4,8 @@
 
 #include "opc/Status.h"
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,10 +24,13 @@ Result<std::string> readGitFile(const std::string &object);
 /// of that, in the file's own; nothing when the revision is there and has no such file.
 Result<std::optional<std::string>> findGitFile(const std::string &revision, const std::string &file);
 
-/// The bytes that a revision has of a regular file in the folder of `file` or below it; its repository is that of
-/// `file`. Errors: OPC0706, also for links and for what Git LFS has elsewhere.
-Result<std::string> readGitFileBeside(const std::string &revision, const std::string &file,
-                                      const std::string &location);
+/// The bytes that a revision has of regular files in a model's folder or below it, read when they are asked for, each
+/// once. Errors: OPC0706, also for links and for what Git LFS has elsewhere.
+using GitFilesBeside = std::function<Result<std::shared_ptr<const std::string>>(const std::string &location)>;
+/// Beside `file`, whose repository it is.
+GitFilesBeside gitFilesBeside(const std::string &revision, const std::string &file);
+/// Beside the file that "REV:PATH" names.
+GitFilesBeside gitFilesBeside(const std::string &object);
 
 /// The names of the regular files of a revision below a folder, relative to it and sorted; none when it does not have
 /// the folder. Its repository is found as that of a file. Links, submodules and folders whose names begin with a dot

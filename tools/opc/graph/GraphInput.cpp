@@ -90,6 +90,7 @@ Result<GraphInput> readGraphOrRevision(const std::string &path) {
   input.bytes = std::move(bytes);
   input.name = path;
   recognize(&input);
+  if (input.isModel) input.beside = gitFilesBeside(*object);
   noteGraph(path, input.bytes);
   return input;
 }

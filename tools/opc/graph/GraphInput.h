@@ -11,12 +11,13 @@
 namespace opc::cli {
 
 struct GraphInput {
-  std::string path;  // as given; empty for a file of a revision, which nothing lies beside
+  std::string path;  // as given; empty for a file of a revision, which no manifest or lock lies beside
   std::string name;  // what diagnostics call it: the path, or "<stdin>"
   SharedBytes bytes; // of a model, where its file has them
   bool isPlan = false;
-  bool isIr = false;    // MLIR, which a pipeline goes on from
-  bool isModel = false; // of another system: its ops follow from the sizes of its inputs
+  bool isIr = false;                     // MLIR, which a pipeline goes on from
+  bool isModel = false;                  // of another system: its ops follow from the sizes of its inputs
+  decltype(ModelRequest::beside) beside; // of a model of a revision: the files in its folder there
 };
 
 /// What the names of graphs end with.
@@ -30,7 +31,8 @@ std::string graphOfManifest(const std::string &path);
 /// Reads a file, or standard input for "-". Errors: OPC0706; OPC0103 for a manifest.
 Result<GraphInput> readGraphInput(const std::string &path);
 
-/// The same, or a file of a revision for "git:REV:PATH" (GitFiles.h): nothing that lies beside it is looked at.
+/// The same, or a file of a revision for "git:REV:PATH" (GitFiles.h): nothing that lies beside it is looked at, but
+/// what a model names for its tensors.
 Result<GraphInput> readGraphOrRevision(const std::string &path);
 
 /// Begins a compilation with its bytes, which it takes: import(), or resume() of IR after whatever phase.

@@ -30,11 +30,13 @@ std::vector<Option> ModelFlags::options(bool writes) {
 Result<CompileOptions> ModelFlags::applied(const GraphInput &input, CompileOptions options) const {
   if (!weightsOut_.empty()) OPC_RETURN_IF_ERROR(checkEnding("--weights-out", weightsOut_, {".safetensors"}));
   options.planHasValues = weightsOut_.empty();
+  options.model.beside = input.beside;
   if (!isGiven()) return options;
   if (input.isPlan || !looksLikeModel(input.bytes))
     return usageError("--dim and --const are for ONNX models, and " + input.name + " is none",
                       "--shape NAME=DIMS gives an input its shape");
   OPC_ASSIGN_OR_RETURN(options.model, request());
+  options.model.beside = input.beside;
   return options;
 }
 
