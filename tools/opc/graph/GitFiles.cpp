@@ -53,6 +53,10 @@ constexpr const char *kGit[] = {"git",
 constexpr const char *kSet[] = {"GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none", "GIT_TERMINAL_PROMPT=0",
                                 "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C"};
 
+constexpr const char *kHere[] = {
+    "GIT_DIR",    "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_PREFIX", "GIT_COMMON_DIR"};
+
 const std::string kOfCommit = "^{commit}"; // behind a revision: the commit that a tag stands for
 
 Status failed(std::string object, const std::string &why, const std::string &help = "") {
@@ -69,13 +73,15 @@ std::vector<std::string> gitWords(const std::string &folder) {
   return words;
 }
 
-/// The environment of git: ours, with what is set here in place of what was.
-std::vector<std::string> gitEnvironment() {
+/// The environment of git: ours, with what is set here in place of what was, and, where it is asked elsewhere, without
+/// what names the repository of the working directory, as git does for hooks.
+std::vector<std::string> gitEnvironment(bool isElsewhere) {
   std::vector<std::string> list;
   for (char **entry = environ; *entry; ++entry) {
     const std::string text = *entry, name = text.substr(0, text.find('='));
     bool replaced = false;
     for (const char *set : kSet) replaced |= name == std::string(set).substr(0, std::strcspn(set, "="));
+    for (const char *here : kHere) replaced |= isElsewhere && name == here;
     if (!replaced) list.push_back(text);
   }
   list.insert(list.end(), std::begin(kSet), std::end(kSet));
@@ -134,7 +140,8 @@ std::string helpFor(const std::string &why) {
 
 /// The answer of `git cat-file --batch` to one name, which goes through its standard input: no part of it can be taken
 /// for an option.
-Result<std::string> askGit(const std::string &object, const std::string &folder, bool *isElsewhere = nullptr) {
+Result<std::string> askGit(const std::string &object, const std::string &folder,
+                           const std::vector<std::string> &options, bool *isElsewhere = nullptr) {
   if (object.size() > kLongestObject || object.find('\n') != std::string::npos ||
       object.find('\0') != std::string::npos)
     return failed(object.substr(0, 60), "the name is too long, or has a line break");
@@ -149,7 +156,8 @@ Result<std::string> askGit(const std::string &object, const std::string &folder,
     return failed(object, std::strerror(errno));
   questionStart.close();
 
-  std::vector<std::string> words = gitWords(folder), environment = gitEnvironment();
+  std::vector<std::string> words = gitWords(folder), environment = gitEnvironment(!folder.empty());
+  words.insert(words.end(), options.begin(), options.end());
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, questionEnd.fd, STDIN_FILENO);
@@ -175,19 +183,24 @@ Result<std::string> askGit(const std::string &object, const std::string &folder,
 }
 
 struct Answer {
-  std::string type; // "blob", "commit", "tree"; "missing", "ambiguous"
+  std::string type; // "blob", "commit", "tree"; "missing", "ambiguous"; "symlink", which leads out
   std::string bytes;
   size_t digest = 0; // bytes of an object's name
 };
 
-/// "OID TYPE SIZE\nBYTES\n", or "NAME missing\n".
-Result<Answer> answerOf(const std::string &object, const std::string &folder = "") {
-  OPC_ASSIGN_OR_RETURN(std::string text, askGit(object, folder));
+/// Links within a revision lead to what it has there.
+const std::vector<std::string> kFollow = {"--follow-symlinks"};
+
+/// "OID TYPE SIZE\nBYTES\n", or "NAME missing\n", or of links "dangling SIZE\nNAME\n".
+Result<Answer> answerOf(const std::string &object, const std::string &folder = "",
+                        const std::vector<std::string> &options = {}) {
+  OPC_ASSIGN_OR_RETURN(std::string text, askGit(object, folder, options));
   const size_t end = text.find('\n');
   if (end == std::string::npos) return failed(object, "git gave no answer");
   const std::string head = text.substr(0, end);
   const std::vector<std::string> words = splitAt(head, ' ');
   const auto size = parseInteger<uint64_t>(words.back());
+  if (size && words.size() == 2) return Answer{words[0], "", 0};
   if (!size || words.size() != 3) return Answer{words.back(), "", 0};
   if (*size > kLargestFile) return failed(object, "it has more than " + bytesText(kLargestFile));
   if (text.size() < end + 1 + *size) return failed(object, "git gave less than the whole file");
@@ -220,6 +233,13 @@ std::vector<TreeEntry> entriesOf(const Answer &tree) {
   return entries;
 }
 
+std::optional<TreeEntry> entryOf(const Answer &tree, const std::string &name) {
+  if (tree.type != "tree") return std::nullopt;
+  for (TreeEntry &entry : entriesOf(tree))
+    if (entry.name == name) return std::move(entry);
+  return std::nullopt;
+}
+
 /// The colon behind the revision, as git finds it: not one within braces.
 size_t colonOf(const std::string &object) {
   size_t depth = 0;
@@ -230,11 +250,6 @@ size_t colonOf(const std::string &object) {
   }
   return std::string::npos;
 }
-
-/// Where git is asked of a path, and what the path is called there.
-struct Place {
-  std::string folder, path; // "": the working directory
-};
 
 namespace fs = std::filesystem;
 
@@ -247,25 +262,70 @@ fs::path folderOf(const std::string &path) {
   return folder;
 }
 
+/// The next folder, this one or above, that a repository or a submodule has its files in; "" where none says so. No
+/// link is in the way to `folder`.
+fs::path rootOf(fs::path folder) {
+  std::error_code error;
+  for (; folder.has_relative_path(); folder = folder.parent_path())
+    if (fs::exists(folder / ".git", error)) return folder;
+  return fs::exists(folder / ".git", error) ? folder : fs::path();
+}
+
+bool isBelow(const fs::path &folder, const fs::path &other) {
+  const fs::path relative = folder.lexically_relative(other);
+  return !other.empty() && !relative.empty() && relative != "." && *relative.begin() != "..";
+}
+
 /// Whether a path is in no repository, or in another one than the folder. The index is asked, which every repository
 /// has, whatever its revisions are, and for a folder, of which it has none.
 bool isElsewhere(const std::string &path, const std::string &folder) {
   bool is = false;
-  (void)askGit(":" + path + "/", folder, &is); // other errors are for the question itself to find
+  (void)askGit(":" + path + "/", folder, {}, &is); // other errors are for the question itself to find
   return is;
+}
+
+/// Where git is asked of a path, and what path and revision are called there.
+struct Place {
+  std::string folder, path, revision; // folder "": the working directory
+  bool isWithin = false;              // a repository among the files of the working directory's
+  std::string module = "";            // a submodule; its revision is what the revision that was given records
+};
+
+/// What a revision of the working directory's repository, which is at `here`, is called in one among its files: of a
+/// submodule the commit that it records.
+Result<std::string> recordedRevision(const fs::path &root, const fs::path &here, const std::string &revision,
+                                     bool *isModule) {
+  const fs::path outer = rootOf(root.parent_path());
+  std::string of = revision;
+  if (outer != here) {
+    if (!isBelow(outer, here)) return revision;
+    OPC_ASSIGN_OR_RETURN(of, recordedRevision(outer, here, revision, isModule));
+  }
+  const std::string folder = gitPathOf(root.parent_path().lexically_relative(outer).string());
+  OPC_ASSIGN_OR_RETURN(const Answer tree, answerOf(of + ":" + folder + "/", outer.string()));
+  const std::optional<TreeEntry> entry = entryOf(tree, root.filename().string());
+  *isModule = entry && entry->mode == "160000";
+  return *isModule ? entry->object : revision;
 }
 
 /// In the working directory, or, where that is in no repository or in another one, in the path's own folder.
 Result<Place> placeOf(const std::string &revision, const std::string &path) {
-  const std::string here = gitPathOf(path);
-  if (!isElsewhere(here, "")) return Place{"", here};
   std::error_code error;
-  const fs::path folder = folderOf(path);
+  const fs::path named = folderOf(path), folder = fs::canonical(named, error);
+  const fs::path root = rootOf(folder), here = rootOf(fs::current_path(error));
+  const std::string name = gitPathOf(path);
+  if ((root.empty() || root == here) && !isElsewhere(name, "")) return Place{"", name, revision};
   if (isElsewhere(".", folder.string()))
-    return failed(revision, folder.string() + " is in no git repository",
+    return failed(revision, named.string() + " is in no git repository",
                   "a revision is one of the repository that the graph is in; --against FILE takes a file");
-  const fs::path below = fs::absolute(path, error).lexically_normal().lexically_relative(folder);
-  return Place{folder.string(), gitPathOf(below.string())};
+  const fs::path below = fs::absolute(path, error).lexically_normal().lexically_relative(named);
+  Place place{folder.string(), gitPathOf(below.string()), revision, isBelow(root, here)};
+  bool isModule = false;
+  if (place.isWithin) {
+    OPC_ASSIGN_OR_RETURN(place.revision, recordedRevision(root, here, revision, &isModule));
+  }
+  if (isModule) place.module = root.string();
+  return place;
 }
 
 /// What else can be done for a file that the revision does not have, and for one that Git LFS has.
@@ -279,22 +339,22 @@ Result<std::string> readBeside(const std::string &object, const std::string &fol
   static const std::string kLfs = "version https://git-lfs.github.com/spec/";
   const size_t colon = colonOf(object), slash = object.rfind('/');
   const fs::path path = fs::path(location).lexically_normal();
-  std::string within = object.substr(0, slash == std::string::npos || slash < colon ? colon + 1 : slash + 1);
-  if (path.has_parent_path()) within += path.parent_path().generic_string() + "/";
-  const std::string wanted = within + path.filename().string();
-  // The folder says what is a link, the file does not.
-  OPC_ASSIGN_OR_RETURN(const Answer tree, answerOf(within, folder));
-  if (tree.type == "tree")
-    for (const TreeEntry &entry : entriesOf(tree)) {
-      if (entry.name != path.filename()) continue;
-      if (!isRegular(entry)) return failed(wanted, "it is a link or a folder, and no regular file", ways.missing);
-      OPC_ASSIGN_OR_RETURN(Answer answer, answerOf(entry.object, folder));
-      if (answer.type != "blob") return failed(wanted, "the repository does not have its bytes", "git fetch");
-      if (answer.bytes.starts_with(kLfs))
-        return failed(wanted, "its bytes are in Git LFS, which is not asked", ways.lfs);
-      return std::move(answer.bytes);
-    }
-  return failed(wanted, "the revision has no such file", ways.missing);
+  const std::string within = object.substr(0, slash == std::string::npos || slash < colon ? colon + 1 : slash + 1);
+  const std::string wanted = within + path.generic_string();
+  // Links lead to the model's folder, and no further. The folder says what is a link, the file does not.
+  OPC_ASSIGN_OR_RETURN(Answer tree, answerOf(within, folder, kFollow));
+  for (const fs::path &part : path.parent_path()) {
+    const std::optional<TreeEntry> inner = entryOf(tree, part.string());
+    if (!inner || inner->mode != "40000") return failed(wanted, "the revision has no such file", ways.missing);
+    OPC_ASSIGN_OR_RETURN(tree, answerOf(inner->object, folder));
+  }
+  const std::optional<TreeEntry> entry = entryOf(tree, path.filename().string());
+  if (!entry) return failed(wanted, "the revision has no such file", ways.missing);
+  if (!isRegular(*entry)) return failed(wanted, "it is a link or a folder, and no regular file", ways.missing);
+  OPC_ASSIGN_OR_RETURN(Answer answer, answerOf(entry->object, folder));
+  if (answer.type != "blob") return failed(wanted, "the repository does not have its bytes", "git fetch");
+  if (answer.bytes.starts_with(kLfs)) return failed(wanted, "its bytes are in Git LFS, which is not asked", ways.lfs);
+  return std::move(answer.bytes);
 }
 
 GitFilesBeside readOnce(std::function<Result<std::string>(const std::string &location)> read) {
@@ -319,6 +379,68 @@ Status checkRevisionIn(const std::string &folder, const std::string &revision) {
       "git log --oneline shows revisions; git fetch gets those of others, in a shallow clone with --unshallow");
 }
 
+/// Of a repository among the files, too.
+Status checkRevisionIn(const Place &place, const std::string &revision) {
+  if (place.module.empty()) return checkRevisionIn(place.folder, revision);
+  OPC_ASSIGN_OR_RETURN(const Answer answer, answerOf(place.revision + kOfCommit, place.folder));
+  if (answer.type == "commit") return Status::ok();
+  return failed(revision,
+                "it has commit " + place.revision + " of the submodule " + place.module + ", which that lacks",
+                "git submodule update --init, or git fetch within it");
+}
+
+/// Whether there need not be such a revision: in a repository among the files that is no submodule the revision of the
+/// one around it has nothing.
+bool mayLack(const Place &place) { return place.isWithin && place.module.empty(); }
+
+/// The file that a path leads to now, where that is another name; nothing where none is there.
+std::optional<std::string> whereLinksLead(const std::string &file) {
+  std::error_code error;
+  const fs::path real = fs::canonical(file, error);
+  if (error || real == fs::absolute(file, error).lexically_normal()) return std::nullopt;
+  return real.string();
+}
+
+/// What a revision has of a place, links within it followed.
+Result<Answer> answerAt(const Place &place) {
+  return answerOf(place.revision + ":" + (place.path == "." ? "./" : place.path), place.folder, kFollow);
+}
+
+struct Found {
+  Place place;
+  Answer answer;
+};
+
+/// What a file or folder is in a revision: by its name or, where the revision has nothing of that name or a link that
+/// leads out of the repository, by where links lead now.
+Result<Found> findAt(const std::string &revision, const std::string &file) {
+  OPC_ASSIGN_OR_RETURN(Place place, placeOf(revision, file));
+  OPC_ASSIGN_OR_RETURN(Answer answer, answerAt(place));
+  const std::optional<std::string> real = whereLinksLead(file);
+  if (answer.type == "blob" || answer.type == "tree" || !real) return Found{std::move(place), std::move(answer)};
+  Result<Place> other = placeOf(revision, *real);
+  if (!other && answer.type == "symlink") return other.status();
+  if (!other) return Found{std::move(place), std::move(answer)};
+  OPC_ASSIGN_OR_RETURN(answer, answerAt(*other));
+  return Found{*std::move(other), std::move(answer)};
+}
+
+/// The file itself, where a place is a link to it within the revision.
+Result<Place> withoutLinks(Place place) {
+  constexpr int kMostLinks = 40;
+  for (int links = 0; links < kMostLinks; ++links) {
+    const fs::path path(place.path);
+    const std::string folder = place.revision + ":" + path.parent_path().generic_string() + "/";
+    OPC_ASSIGN_OR_RETURN(const Answer tree, answerOf(folder, place.folder, kFollow));
+    const std::optional<TreeEntry> entry = entryOf(tree, path.filename().string());
+    if (!entry || entry->mode != "120000") break;
+    OPC_ASSIGN_OR_RETURN(const Answer target, answerOf(entry->object, place.folder));
+    if (fs::path(target.bytes).is_absolute()) break;
+    place.path = "./" + (path.parent_path() / target.bytes).lexically_normal().generic_string();
+  }
+  return place;
+}
+
 } // namespace
 
 std::optional<std::string> gitObjectOf(const std::string &path) {
@@ -334,7 +456,7 @@ Status checkGitRevision(const std::string &revision, const std::vector<std::stri
   std::set<std::string> asked;
   for (const fs::path &folder : folders) {
     OPC_ASSIGN_OR_RETURN(const Place place, placeOf(revision, folder.string()));
-    if (asked.insert(place.folder).second) OPC_RETURN_IF_ERROR(checkRevisionIn(place.folder, revision));
+    if (asked.insert(place.folder).second) OPC_RETURN_IF_ERROR(checkRevisionIn(place, revision));
   }
   return Status::ok();
 }
@@ -352,19 +474,19 @@ Result<std::string> readGitFile(const std::string &object) {
 }
 
 Result<std::optional<std::string>> findGitFile(const std::string &revision, const std::string &file) {
-  OPC_ASSIGN_OR_RETURN(const Place place, placeOf(revision, file));
-  OPC_ASSIGN_OR_RETURN(Answer answer, answerOf(revision + ":" + place.path, place.folder));
-  if (answer.type == "blob") return std::optional<std::string>(std::move(answer.bytes));
-  OPC_RETURN_IF_ERROR(checkRevisionIn(place.folder, revision));
+  OPC_ASSIGN_OR_RETURN(Found found, findAt(revision, file));
+  if (found.answer.type == "blob") return std::optional<std::string>(std::move(found.answer.bytes));
+  if (!mayLack(found.place)) OPC_RETURN_IF_ERROR(checkRevisionIn(found.place, revision));
   return std::optional<std::string>();
 }
 
 GitFilesBeside gitFilesBeside(const std::string &revision, const std::string &file) {
   return readOnce([=](const std::string &location) -> Result<std::string> {
-    OPC_ASSIGN_OR_RETURN(const Place place, placeOf(revision, file));
+    OPC_ASSIGN_OR_RETURN(Found found, findAt(revision, file));
+    OPC_ASSIGN_OR_RETURN(const Place place, withoutLinks(std::move(found.place)));
     const Ways ways = {"commit it with " + file + ", or compare with a file: --against FILE",
                        "--against FILE takes a file"};
-    return readBeside(revision + ":" + place.path, place.folder, location, ways);
+    return readBeside(place.revision + ":" + place.path, place.folder, location, ways);
   });
 }
 
@@ -376,15 +498,16 @@ GitFilesBeside gitFilesBeside(const std::string &object) {
 
 Result<std::vector<std::string>> listGitFiles(const std::string &revision, const std::string &folder) {
   constexpr size_t kMostFolders = 2000; // git is asked for each; a tree may be in itself many times over
-  OPC_ASSIGN_OR_RETURN(const Place place, placeOf(revision, folder));
-  const std::string top = revision + ":" + place.path + "/";
+  OPC_ASSIGN_OR_RETURN(const Found found, findAt(revision, folder));
+  const Place &place = found.place;
+  const std::string top = place.revision + ":" + place.path + "/";
   std::vector<std::string> files;
   std::vector<std::pair<std::string, std::string>> folders = {{"", top}}; // below the first one, what git calls it
   for (size_t next = 0; next < folders.size(); ++next) {
     const auto [prefix, object] = folders[next];
-    OPC_ASSIGN_OR_RETURN(const Answer tree, answerOf(object, place.folder));
+    OPC_ASSIGN_OR_RETURN(const Answer tree, next == 0 ? found.answer : answerOf(object, place.folder));
     if (tree.type != "tree") {
-      if (next == 0) OPC_RETURN_IF_ERROR(checkRevisionIn(place.folder, revision));
+      if (next == 0 && !mayLack(place)) OPC_RETURN_IF_ERROR(checkRevisionIn(place, revision));
       continue;
     }
     for (TreeEntry &entry : entriesOf(tree)) {

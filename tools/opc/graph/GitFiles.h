@@ -21,7 +21,9 @@ std::optional<std::string> gitObjectOf(const std::string &path);
 Result<std::string> readGitFile(const std::string &object);
 
 /// The bytes that a revision has of a file, in the repository of the working directory or, where the file is outside
-/// of that, in the file's own; nothing when the revision is there and has no such file.
+/// of that, in the file's own; nothing when the revision is there and has no such file. Of a submodule the revision is
+/// the commit that it records, and a repository among the files that is none need not have it. Links are followed as
+/// the revision has them and, where that leads to nothing within the repository, as they are now.
 Result<std::optional<std::string>> findGitFile(const std::string &revision, const std::string &file);
 
 /// The bytes that a revision has of regular files in a model's folder or below it, read when they are asked for, each
