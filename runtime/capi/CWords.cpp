@@ -27,8 +27,11 @@ void nameCommands(std::string &text) {
 std::string inCWords(std::string text) {
   /// The first that fits counts.
   static constexpr std::pair<std::string_view, std::string_view> kPhrases[] = {
-      {"with --input NAME=SPEC", "with opc_session_feed"},
-      {"give it with --weights FILE", "give it with opc_session_set_variable or opc_session_load_variables"},
+      {"with Session::feed (--input NAME=SPEC)", "with opc_session_feed"},
+      {"give it with Session::setVariable (--weights FILE)",
+       "give it with opc_session_set_variable or opc_session_load_variables"},
+      {"raise SessionOptions::maxMemory (--max-memory)", "raise max_memory of opc_session_options"},
+      {"SessionOptions::maxMemory (--max-memory) sets", "max_memory of opc_session_options sets"},
       {"raise --max-memory", "raise max_memory of opc_session_options"},
       {"--max-memory sets", "max_memory of opc_session_options sets"},
       {"fewer threads (-j)", "fewer threads"},

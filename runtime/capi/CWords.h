@@ -6,8 +6,8 @@
 
 namespace opc::capi {
 
-/// "raise --max-memory" as "raise max_memory of opc_session_options". What only the command can do keeps its option,
-/// behind the command's name.
+/// "raise SessionOptions::maxMemory (--max-memory)" as "raise max_memory of opc_session_options". What only the command
+/// can do keeps its option, behind the command's name.
 std::string inCWords(std::string text);
 
 } // namespace opc::capi

@@ -75,7 +75,7 @@ Status FreeSizes::outOfRange(size_t input, const Shape &shape, size_t size, cons
   return Status(StatusCode::kUsage, "OPC0704",
                 givenText(port, shape) + ", expected " + wantedText(port) + " with " + s.name() + " from " +
                     std::to_string(s.min()) + " to " + std::to_string(s.max()))
-      .withHelp("feed it in parts, or compile the graph for a larger range: --shape " + port.name + "=...");
+      .withHelp("feed it in parts, or compile the graph for a larger range: opc compile --shape " + port.name + "=...");
 }
 
 Status FreeSizes::give(size_t input, const Shape &shape, SessionInterface *interface) {

@@ -150,7 +150,8 @@ struct Session::Impl : runtime::LocalRanks {
     const std::string name = "variable '" + v.name + "'" + v.where.at();
     if (!v.hasInitializer)
       return Status(StatusCode::kUsage, "OPC0612", name + " has neither a value nor an initializer")
-          .withHelp("give it with --weights FILE, or write an initializer into its variable_conf");
+          .withHelp(
+              "give it with Session::setVariable (--weights FILE), or write an initializer into its variable_conf");
     OPC_ASSIGN_OR_RETURN(HostTensor t, HostTensor::create(v.desc.data_type(), v.desc.shape()));
     FillKey key{v.hasSeed ? static_cast<uint64_t>(v.seed) : options.seed, stableHash(v.name)};
     if (Status s = initializeTensor(v.initializer, &t, key); !s.isOk())
@@ -204,7 +205,7 @@ struct Session::Impl : runtime::LocalRanks {
             (names.empty() ? "" : ", ") + interface.inputs[i].name + " (" + interface.inputs[i].desc.toString() + ")";
     return Status(StatusCode::kUsage, "OPC0610",
                   (unfed == 1 ? "input " : "inputs ") + names + (unfed == 1 ? " has" : " have") + " not been given")
-        .withHelp("give each with --input NAME=SPEC");
+        .withHelp("give each with Session::feed (--input NAME=SPEC)");
   }
 
   Status fetchable(const std::string &name, size_t *index) const {
@@ -431,10 +432,12 @@ static Status checkFits(const plan::Plan &plan, const JobPlan &job, const std::v
                 "the plan needs " + std::to_string(wanted) + " bytes of memory" +
                     (hasManyGraphs ? " with " + std::to_string(threads) + " threads" : "") + "; the limit is " +
                     std::to_string(limit))
-      .withHelp(std::string(options.maxMemory
-                                ? "raise --max-memory"
-                                : "nine tenths of this machine's memory; --max-memory sets another limit") +
-                (hasManyGraphs ? "; with fewer threads (-j) fewer of them have parts of the batch in memory" : ""));
+      .withHelp(
+          std::string(
+              options.maxMemory
+                  ? "raise SessionOptions::maxMemory (--max-memory)"
+                  : "nine tenths of this machine's memory; SessionOptions::maxMemory (--max-memory) sets another limit") +
+          (hasManyGraphs ? "; with fewer threads (-j) fewer of them have parts of the batch in memory" : ""));
 }
 
 Result<Session> Session::load(std::string_view planBytes, const Registry &registry, const SessionOptions &options) {

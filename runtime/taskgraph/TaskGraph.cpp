@@ -86,8 +86,9 @@ Status TaskGraph::openDevices() {
     if (deviceTypeOf(arena.first) != DeviceType::kCPU) OPC_RETURN_IF_ERROR(deviceOf(arena.first).status());
   if (memory_->devices.empty()) {
     if (!isTf32Allowed()) return Status::ok();
-    return Status(StatusCode::kUnsupported, "OPC0630",
-                  "--allow-tf32: the plan is for the CPU, and TF32 is for GPUs of compute capability 8.0 or later")
+    return Status(
+               StatusCode::kUnsupported, "OPC0630",
+               "TF32 is allowed (AllowTf32, --allow-tf32), and the plan is for the CPU: TF32 is for GPUs of compute capability 8.0 or later")
         .withHelp("leave it out: products of f32 are exact on the CPU; or compile the graph with --device gpu");
   }
   if (std::unique_ptr<Device> cpu = memory_->devices.front()->besideCpu()) memory_->devices.push_back(std::move(cpu));

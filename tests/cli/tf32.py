@@ -209,12 +209,12 @@ class Tf32(unittest.TestCase):
 
     def test_refusals(self):
         graph, _ = products(np.random.default_rng(16), 34, 35, 8)
-        for device, sim, says in (("cpu", "", "the plan is for the CPU"), ("sim", "cc=75", "the GPU of sim has compute capability 7.5, and TF32 needs 8.0")):
+        for device, sim, says in (("cpu", "", "the plan is for the CPU"), ("sim", "cc=75", "the GPU of sim has compute capability 7.5: TF32 needs 8.0")):
             done, _ = graph.run(device, "--allow-tf32", policy=sim)
             self.assertEqual(done.returncode, 4, done.stderr)
             said = " ".join(done.stderr.split())
             self.assertIn("OPC0630", said)
-            self.assertIn(f"--allow-tf32: {says}", said)
+            self.assertIn(f"TF32 is allowed (AllowTf32, --allow-tf32), and {says}", said)
             self.assertIn("leave it out", said)
 
     def test_plans(self):

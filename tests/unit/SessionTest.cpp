@@ -125,6 +125,7 @@ TEST_CASE("a session says what is missing or wrong", "[session]") {
   CHECK(missing.id() == "OPC0610");
   CHECK(missing.code() == StatusCode::kUsage);
   CHECK(missing.message().find("left (f32[2]), right (f32[2])") != std::string::npos);
+  CHECK(missing.help() == "give each with Session::feed (--input NAME=SPEC)");
   const Status unknown = s.feed("lefd", floats({1, 2}));
   CHECK(unknown.id() == "OPC0611");
   CHECK(unknown.help().find("'left'") != std::string::npos);
@@ -194,6 +195,7 @@ TEST_CASE("variables come from weights or initializers, in any order the same", 
   const Status none = s.run();
   CHECK(none.id() == "OPC0612");
   CHECK(none.message().find("'none'") != std::string::npos);
+  CHECK(none.help().find("give it with Session::setVariable (--weights FILE)") == 0);
   ok(s.setVariable("none", floats({1})));
   ok(s.run());
   CHECK(values(*s.fetch("y")) == std::vector<float>{3, 6});
@@ -285,7 +287,9 @@ TEST_CASE("memory over the limit is refused before it is taken", "[session]") {
   CHECK(s.code() == StatusCode::kUnsupported);
   SessionOptions small;
   small.maxMemory = 10;
-  CHECK(Session::load(chain(2).encode(), registry(), small).status().id() == "OPC0821");
+  const Status tight = Session::load(chain(2).encode(), registry(), small).status();
+  CHECK(tight.id() == "OPC0821");
+  CHECK(tight.help() == "raise SessionOptions::maxMemory (--max-memory)");
 }
 
 } // namespace

@@ -77,8 +77,8 @@ Result<std::unique_ptr<Device>> CudaDevice::open(const std::string &name, bool i
   device->takesCode_ = takesCode(isSimulator);
   if (device->allowsTf32_ && !device->hasMatrixUnits())
     return Status(StatusCode::kUnsupported, "OPC0630",
-                  "--allow-tf32: the GPU of " + name + " has compute capability " + capabilityText(has) +
-                      ", and TF32 needs " + capabilityText(kMatrixUnits))
+                  "TF32 is allowed (AllowTf32, --allow-tf32), and the GPU of " + name + " has compute capability " +
+                      capabilityText(has) + ": TF32 needs " + capabilityText(kMatrixUnits))
         .withHelp("leave it out: products of f32 are then exact; or name another GPU, as --device gpu:1");
   OPC_RETURN_IF_ERROR(
       driver->check(driver->primaryCtxRetain(&device->context_, device->device_), "making a context on " + name));

@@ -14,8 +14,9 @@ namespace {
 
 /// What stands for something that Python says in another way; the first that fits counts.
 constexpr std::pair<std::string_view, std::string_view> kPhrases[] = {
+    {"give each with Session::feed (--input NAME=SPEC)", "give each by its name: run(NAME=array)"},
     {"give each with --input NAME=SPEC", "give each by its name: run(NAME=array)"},
-    {"give it with --weights FILE, or write an initializer into its variable_conf",
+    {"give it with Session::setVariable (--weights FILE), or write an initializer into its variable_conf",
      "set it (variables[NAME] = array), load it (load_weights), or give it an initializer (init=)"},
     {"opc run --ranks ", "give ranks="},
     {", mpirun -n ", ", with opc run and mpirun -n "},
@@ -24,7 +25,6 @@ constexpr std::pair<std::string_view, std::string_view> kPhrases[] = {
     {"leave --mesh and --ranks out", "leave mesh out"},
     {"--mode infer", "compile(train=False)"},
     {"opc compile --no-fuse", "compile(fuse=False)"},
-    {"for a larger range: --shape ", "for a larger range: opc compile --shape "}, // sizes here are numbers
     {"opc grad --accumulate ", "accumulate="},
     {"--micro-batches ", "micro_batches="},
     {"leave it out of --wrt", "leave it out of wrt"},
@@ -43,6 +43,8 @@ constexpr std::pair<std::string_view, std::string_view> kPhrases[] = {
     {"import the model with it: --const ", "load the model with it, consts= of opc.load: "},
     {"--weights ", "weights="},
     {"--weights", "load_weights"},
+    {"raise SessionOptions::maxMemory (--max-memory)", "raise max_memory"},
+    {"SessionOptions::maxMemory (--max-memory) sets", "max_memory sets"},
     {"raise --max-memory", "raise max_memory"},
     {"--shape names ", "shapes names "},
     {"(--to shape)", "(opc compile --to shape)"},
