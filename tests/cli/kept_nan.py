@@ -175,5 +175,62 @@ class KeptNan(unittest.TestCase):
                 self.assertEqual(y.tobytes(), good.tobytes(), step)
 
 
+class Zeros(unittest.TestCase):
+    """The sign of what a limit makes of zeros: by itself a clip keeps that of its input, as torch.clamp does; joined with a convolution it is the limit's."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def made(self, x, lines, *more, **weights):
+        with open(os.path.join(self.folder, "g.pbtxt"), "w", encoding="utf-8") as f:
+            f.write("\n".join(lines) + "\n")
+        np.savez(os.path.join(self.folder, "in.npz"), x=x, **weights)
+        command = [OPC, "run", "g.pbtxt", "--inputs", "in.npz", "--output", "y=y.npy", "--print", "none", "--config", "none", *more]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return np.load(os.path.join(self.folder, "y.npy"))
+
+    @staticmethod
+    def limits(**values):
+        return "".join(f'attr {{ key: "{key}" value {{ at_double: {value!r} }} }} ' for key, value in values.items())
+
+    def same(self, a, b):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(np.signbit(a)[~np.isnan(a)], np.signbit(b)[~np.isnan(b)])
+
+    def test_by_itself(self):
+        for kind, name in ((np.float32, "kFloat"), (np.float64, "kDouble"), (np.float16, "kFloat16")):
+            x = np.resize(np.array([-0.0, 0.0, np.nan, np.inf, -np.inf, 0.5, -0.5, 2, -2], kind), 99)
+            given = f'op {{ name: "x" input_conf {{ out: "out" blob_conf {{ {dims(99)} data_type: {name} }} }} }}'
+            for low, high in ((0.0, 1.0), (-0.0, 1.0), (-1.0, 0.0), (-1.0, -0.0), (-1.0, 1.0), (0.0, None), (-0.0, None), (None, 0.0), (None, -0.0), (None, 1.0)):
+                limits = {**({} if low is None else {"floating_min": low}), **({} if high is None else {"floating_max": high})}
+                clip = "clip_by_scalar" + ("_min" if high is None else "_max" if low is None else "")
+                raised = x if low is None else np.where(x < low, kind(low), x)
+                expected = raised if high is None else np.where(raised > high, kind(high), raised)
+                for more in ((), ("--no-codegen",), ("--no-fuse",)):
+                    with self.subTest(kind=name, low=low, high=high, more=more):
+                        self.same(self.made(x, [given, op("c", clip, {"x": "x/out"}, "y", self.limits(**limits)), 'op { name: "y" output_conf { in: "c/y_0" out: "out" } }'], *more), expected)
+
+    def test_joined_with_a_convolution(self):
+        x, w = np.full((BATCH, CHANNELS, SIDE, SIDE), -1e-30, np.float32), np.full((CHANNELS, CHANNELS, 1, 1), 1e-30, np.float32)
+        x[:, :, 0] = 3
+        w[0] = 1
+        given = [f'op {{ name: "x" input_conf {{ out: "out" blob_conf {{ {dims(*x.shape)} data_type: kFloat }} }} }}',
+                 f'op {{ name: "w" variable_conf {{ out: "out" {dims(*w.shape)} data_type: kFloat initializer {{ constant_conf {{ value: 0 }} }} }} }}', conv("a", "x/out", "w", 1)]
+        end = 'op { name: "y" output_conf { in: "%s" out: "out" } }'
+        sums = self.made(x, [*given, end % "a/out_0"], w=w)
+        self.assertTrue(np.signbit(sums[sums == 0]).any(), "no sum is a negative zero, and nothing is tested")
+        for low, high in ((0.0, 6.0), (-0.0, 6.0), (-6.0, 0.0), (-6.0, -0.0), (-6.0, 6.0)):
+            lines = [*given, op("c", "clip_by_scalar", {"x": "a/out_0"}, "y", self.limits(floating_min=low, floating_max=high)), end % "c/y_0"]
+            apart = np.where(sums < low, np.float32(low), np.where(sums > high, np.float32(high), sums))
+            zero = next((limit for limit in (low, high) if limit == 0), None)
+            with self.subTest(low=low, high=high):
+                self.same(self.made(x, lines, "--no-fuse", w=w), apart)
+                self.same(self.made(x, lines, w=w), apart if zero is None else np.where(apart == 0, np.float32(zero), apart))
+        for more in ((), ("--no-fuse",)):  # of a relu the limit's either way
+            self.same(self.made(x, [*given, op("c", "relu", {"x": "a/out_0"}, "y"), end % "c/y_0"], *more, w=w), np.where(sums <= 0, np.float32(0), sums))
+
+
 if __name__ == "__main__":
     unittest.main()
