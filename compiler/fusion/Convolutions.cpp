@@ -108,9 +108,9 @@ bool hasDense3x3(ir::UserOp conv, int64_t channelAxis) {
          areOne("dilation_rate");
 }
 
-void fuse(ir::UserOp conv, bool winograd) {
+void fuse(ir::UserOp conv, bool winograd, const KeptTensors &kept) {
   Chain chain(conv);
-  while (chain.stage != Chain::kActivated) {
+  while (chain.stage != Chain::kActivated && !isKept(chain.last, kept)) {
     ir::UserOp next = onlyReader(chain.last);
     if (!next || !chain.take(next)) break;
   }
@@ -145,12 +145,12 @@ void fuse(ir::UserOp conv, bool winograd) {
 
 } // namespace
 
-void fuseConvolutions(ModuleOp module, bool winograd) {
+void fuseConvolutions(ModuleOp module, bool winograd, const KeptTensors &kept) {
   SmallVector<ir::UserOp> convolutions;
   module.walk([&](ir::UserOp op) {
     if (fits(op)) convolutions.push_back(op);
   });
-  for (ir::UserOp op : convolutions) fuse(op, winograd);
+  for (ir::UserOp op : convolutions) fuse(op, winograd, kept);
 }
 
 } // namespace opc

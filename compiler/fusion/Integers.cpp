@@ -82,9 +82,9 @@ void speakOfPieces(const Sums &sums, ir::UserOpBuilder &maker) {
     maker.attr("groups", AttrValue(static_cast<int32_t>(channels("in") / own)));
 }
 
-void fuse(ir::UserOp op) {
+void fuse(ir::UserOp op, const KeptTensors &kept) {
   Sums sums(op);
-  while (sums.take()) {
+  while (!isKept(sums.last, kept) && sums.take()) {
   }
   if (!sums.scale) return;
   Operation *place = sums.last.getDefiningOp();
@@ -120,12 +120,12 @@ bool isProduct(ir::UserOp op) {
 
 } // namespace
 
-void fuseIntegers(ModuleOp module) {
+void fuseIntegers(ModuleOp module, const KeptTensors &kept) {
   SmallVector<ir::UserOp> products;
   module.walk([&](ir::UserOp op) {
     if (isProduct(op)) products.push_back(op);
   });
-  for (ir::UserOp op : products) fuse(op);
+  for (ir::UserOp op : products) fuse(op, kept);
 }
 
 } // namespace opc

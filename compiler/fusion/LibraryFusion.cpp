@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "LibraryFusion.h"
 #include "AttrBridge.h"
+#include "Locations.h"
 #include "MutableInputs.h"
 #include "OpcDialect.h"
 #include "Passes.h"
 #include "PrepareOps.h"
 #include "Regions.h"
 #include "WidenHalf.h"
+
+#include <fnmatch.h>
 
 using namespace mlir;
 
@@ -21,6 +24,12 @@ bool trains(ModuleOp module) {
              (def && def->modifyInputs && writesInputs(*def, ir::toOpConf(op)));
   });
   return found;
+}
+
+bool isKept(Value v, const KeptTensors &kept) {
+  if (kept.empty()) return false;
+  const std::string name = ir::tensorName(v);
+  return llvm::any_of(kept, [&](const std::string &glob) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; });
 }
 
 #define GEN_PASS_DEF_WIDENHALF
@@ -41,8 +50,9 @@ struct FuseConvolutionsPass : impl::FuseConvolutionsBase<FuseConvolutionsPass> {
   using Base::Base;
   void runOnGraph() override {
     if (trains(getOperation())) return;
-    fuseConvolutions(getOperation(), winograd);
-    fuseIntegers(getOperation());
+    const KeptTensors kept(keeps.begin(), keeps.end());
+    fuseConvolutions(getOperation(), winograd, kept);
+    fuseIntegers(getOperation(), kept);
   }
 };
 

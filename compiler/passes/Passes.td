@@ -216,11 +216,13 @@ def FuseConvolutions : GraphPass<"opc-fuse-convolutions"> {
   let description = [{
     Joins bias_add, normalization with stored statistics, addition of a tensor, relu and clip into the convolution, and
     what makes bytes or real numbers of 32-bit sums into convolutions and products of 8-bit integers.
-    A result that anybody else reads, or that is an output, stays a tensor of its own. Does nothing to a graph that
-    trains.
+    A result that anybody else reads, that is an output, or that `keep` names, stays a tensor of its own. Does nothing
+    to a graph that trains.
   }];
-  let options = [Option<"winograd", "winograd", "bool", "true",
-                        "Let kernels compute 3x3 windows by Winograd's minimal filtering">];
+  let options = [
+    Option<"winograd", "winograd", "bool", "true", "Let kernels compute 3x3 windows by Winograd's minimal filtering">,
+    ListOption<"keeps", "keep", "std::string", "Globs over tensors that stay, for whoever looks at them">
+  ];
 }
 
 def FuseAttention : GraphPass<"opc-fuse-attention"> {

@@ -45,6 +45,7 @@ CompileOptions optionsOf(const CompileOptions &whole) {
   options.train = false;
   options.fuse = whole.fuse;
   options.winograd = whole.winograd;
+  options.keptTensors = whole.keptTensors;
   options.regions = whole.regions;
   options.prepares = false; // it runs when the op around it does
   options.inPlace = whole.inPlace;

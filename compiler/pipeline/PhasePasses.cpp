@@ -67,7 +67,10 @@ void populatePhase(Phase phase, OpPassManager &passes, const CompileOptions &opt
     if (!options.fuse) return;
     // Whoever looks at every tensor expects the graph's types, and layouts.
     if (options.regions && options.prepares && isFixed && !options.mesh) passes.addPass(createWidenHalf());
-    passes.addPass(createFuseConvolutions({options.winograd}));
+    FuseConvolutionsOptions convolutions;
+    convolutions.winograd = options.winograd;
+    convolutions.keeps.assign(options.keptTensors.begin(), options.keptTensors.end());
+    passes.addPass(createFuseConvolutions(convolutions));
     // Which ops there are follows from their sizes; of ranks that share heads each has its own.
     if (options.regions && isFixed && !options.mesh) passes.addPass(createFuseAttention());
     if (options.regions) passes.addPass(createKeepChannelsLast());

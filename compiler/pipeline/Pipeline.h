@@ -67,6 +67,8 @@ struct CompileOptions {
   /// Let kernels compute 3x3 windows of convolutions by Winograd's minimal filtering, which is faster and whose errors
   /// are larger (docs/numerics.md#convolutions); not without `fuse`.
   bool winograd = true;
+  /// Globs over tensors that nothing is joined over, for whoever looks at them.
+  std::vector<std::string> keptTensors;
   /// Compute elementwise ops that follow each other in one loop (docs/code-generation.md); not without `fuse`. Their
   /// inner tensors are then nowhere to be seen.
   bool regions = true;

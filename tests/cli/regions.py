@@ -368,6 +368,29 @@ class Regions(RegionCase):
         found = [os.path.join(f, n) for f, _, names in os.walk(self.path("of_plan")) for n in names]
         self.assertEqual(len([n for n in found if n.endswith(".npy")]), 1, found)
 
+    def test_what_looks_inside_sees_what_a_library_would_not_write(self):
+        g = Graph()
+        x, w = g.input((1, 3, 5, 5), "f32"), g.input((4, 3, 1, 1), "f32")
+        g.output("y", g.unary("relu", g.op("conv2d", [("in", x), ("weight", w)], "out", (1, 4, 5, 5), "f32", 'attr { key: "filters" value { at_int32: 4 } }')))
+        self.write(g, np.random.default_rng(0))
+        given = np.load(self.path("in.npz"))
+        expected = np.einsum("nchw,oc->nohw", given["in0"].astype(np.float64), given["in1"][:, :, 0, 0].astype(np.float64))
+        run = ("run", "g.pbtxt", "--inputs", "in.npz", "--print", "none")
+        self.opc(*run, "--outputs", "plain")
+        self.opc(*run, "--outputs", "kept", "--capture", "op1/*=seen", "--capture-stats", "all.jsonl")
+        found = [os.path.join(f, n) for f, _, names in os.walk(self.path("seen")) for n in names]
+        self.assertEqual(len(found), 1, found)
+        seen = np.load(found[0])
+        np.testing.assert_allclose(seen, expected, rtol=1e-5, atol=1e-5)
+        self.assertLess(seen.min(), 0, "before the relu")
+        for folder in ("plain", "kept"):
+            np.testing.assert_array_equal(np.load(self.path(folder + "/y.npy")), np.maximum(seen, 0))
+        with open(self.path("all.jsonl"), encoding="utf-8") as f:
+            self.assertEqual([json.loads(line)["tensor"] for line in f], ["op1/out_0", "op2/y_0"])
+        said = self.opc(*run, "--capture", "gone*=seen", code=2).stderr
+        self.assertIn("no task makes a tensor 'gone*'", said)
+        self.assertIn("--no-simplify", said)
+
 
 if __name__ == "__main__":
     unittest.main()

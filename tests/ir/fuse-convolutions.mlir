@@ -1,5 +1,6 @@
 // conv2d takes what follows it along, unless somebody else reads the result in between.
 // RUN: opc-opt %s --opc-fuse-convolutions --split-input-file | FileCheck %s
+// RUN: opc-opt %s --opc-fuse-convolutions='keep=a/*' --split-input-file | FileCheck %s --check-prefix=KEPT
 
 // CHECK-LABEL: func.func @block
 // The first convolution in order takes the sum and its relu, under the name of the relu; the other one is what is added.
@@ -9,6 +10,10 @@
 // CHECK-SAME: padding_before = array<i32: 1, 1>
 // CHECK-NOT: "relu"(
 // CHECK: opc.output
+// What somebody looks at stays, and what makes it is joined up to there.
+// KEPT-LABEL: func.func @block
+// KEPT: %[[A:.*]] = opc.user_op "fused_conv2d"({{.*}}_add_to_output: {{.*}}activation = ""
+// KEPT: "relu"(x: %[[A]])
 func.func @block() {
   %x = opc.input "x" : tensor<1x4x5x5xf32>
   %w = opc.variable "w" : tensor<4x4x3x3xf32>

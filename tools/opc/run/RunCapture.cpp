@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RunCapture.h"
 
+#include "NearestNames.h"
 #include "OutputFiles.h"
 #include "TensorSpec.h"
 #include "ValueGiver.h"
@@ -69,6 +70,14 @@ Json statisticsJson(const ObservedTask &task, const ObservedTensor &tensor, cons
           {"inf", inf}};
 }
 
+Status noSuchTensor(const std::string &glob, const std::vector<std::string> &names, const std::string &text) {
+  const std::vector<std::string> near = nearestNames(glob, names, 1);
+  return Status(StatusCode::kUsage, "OPC0005", "no task makes a tensor '" + glob + "' (--capture " + text + ")")
+      .withHelp((near.empty() ? "" : "did you mean " + near[0] + "? ") +
+                "simplification merges and removes tensors, unless --no-simplify is given; a plan has those that it was "
+                "compiled with");
+}
+
 } // namespace
 
 Status RunCapture::open(const std::vector<std::string> &globs, const std::string &statsPath,
@@ -89,7 +98,7 @@ Status RunCapture::open(const std::vector<std::string> &globs, const std::string
       any = true;
       paths.insert(outputPathIn(target.directory, n));
     }
-    if (!any) return noSuchName("tensor", target.glob, names, "--capture " + text);
+    if (!any) return noSuchTensor(target.glob, names, text);
     OPC_RETURN_IF_ERROR(makeOutputDirectory(target.directory));
     targets_.push_back(std::move(target));
   }

@@ -84,8 +84,10 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
   compile.simplify = !noSimplify;
   // A trap names the op that made the value, and not what it was joined with; a joined clip hides an infinity.
   compile.fuse = !noFuse && !noSimplify && !trap.any();
-  // Whoever looks at tensors looks at those inside of regions, too.
+  // Whoever looks at tensors looks at those inside of regions, too, and at those that a library would not write.
   compile.regions = !observes();
+  compile.keptTensors = captureStats.empty() ? std::vector<std::string>() : std::vector<std::string>{"*"};
+  for (const std::string &text : captures) compile.keptTensors.push_back(text.substr(0, text.rfind('=')));
   compile.keepsBranches = true; // whoever looks on changes nothing of what is computed
   OPC_ASSIGN_OR_RETURN(GivenShapes given, parseShapeFlags(shapes));
   compile.shapes = std::move(given.shapes);
