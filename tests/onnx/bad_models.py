@@ -103,6 +103,21 @@ class BadModels(onnx_import.Case):
                 said = self.refused(data, "OPC0", exit_code=(3, 4))
                 self.assertLess(len(said), 5000)
 
+    def test_wrong_names_behind_many_nodes(self):
+        """They are found in the model's message: of its ops there are none yet."""
+        n = 30000
+        chain = [m.node("Relu", [f"t{k}" if k else "x"], [f"t{k + 1}"]) for k in range(n)]
+        base, valid = (self.measured(data, "show")[2] for data in (onnx_import.relu(), self.model(chain, outputs=[m.value(f"t{n}")])))
+        for node, text in ((m.node("Relu", ["nobody"], ["y"]), "reads 'nobody', which nothing makes"), (m.node("Relu", ["x"], ["t5"]), "two values are called 't5'"),
+                           (m.node("Relu", ["t7"], ["x"]), "two values are called 'x'")):
+            done, seconds, peak = self.measured(self.model([*chain, node], outputs=[m.value(f"t{n}")]), "show")
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(text, done.stderr)
+            self.assertIn(f"node {n}", done.stderr)
+            self.assertEqual(done.stderr.count("error["), 1, done.stderr)
+            self.assertLess(seconds, measured.SECONDS)
+            self.assertLess(peak - base, 0.6 * (valid - base), text)
+
     def test_many_of_everything(self):
         """50,000 of what a model may have: its reading takes no more than in proportion."""
         n, relu = 50000, m.node("Relu", ["x"], ["y"])

@@ -62,6 +62,14 @@ std::string labelOf(const Node &node, int index, const std::string &prefix) {
   return "node " + std::to_string(index) + (node.name().empty() ? "" : " \"" + shown(prefix + node.name()) + "\"");
 }
 
+Refusal unmade(const Node &node, const std::string &name) {
+  return {"OPC0321", node.op_type() + " reads '" + shown(name) + "', which nothing makes",
+          "a value is a graph's input, an initializer, or a node's output"};
+}
+Refusal madeTwice(const std::string &name) {
+  return {"OPC0321", "two values are called '" + shown(name) + "'", "each value has a name of its own"};
+}
+
 /// One more while it lives.
 class Counted {
 public:
@@ -126,6 +134,7 @@ private:
     size_t depth = 0;
   };
   /// `outputs`: what leaves the nodes.
+  bool hasProperNames(const Nodes &nodes, const Scope &scope);
   void convertNodes(const Nodes &nodes, const Values &outputs, Scope *scope, const Level &level);
   bool restore(const OpGroups &groups, const OpGroups::Group &group, const Nodes &nodes, Scope *scope,
                const Level &level);
@@ -147,6 +156,7 @@ private:
   std::optional<Refusal> contradiction(const std::string &name, const Type &type, const Operand &value) const;
   void checkTypes(const Graph &graph, const Scope &scope) const;
 
+  void error(const std::string &place, const Refusal &r) { error(place, r.code.c_str(), r.message, r.help); }
   void error(const std::string &place, const char *code, std::string message, std::string help = "") {
     Diagnostic d;
     d.code = code;
@@ -306,11 +316,10 @@ void ModelImport::readInitializers(const Graph &graph, Scope *scope, const std::
     try {
       if (t.name().empty() || t.name().size() > kMaxName)
         throw Refusal{"OPC0321", "an initializer has no proper name", ""};
-      if (scope->values.count(t.name()))
-        throw Refusal{"OPC0321", "two values are called '" + shown(t.name()) + "'", "each value has a name of its own"};
+      if (scope->values.count(t.name())) throw madeTwice(t.name());
       scope->values[t.name()] = tensorTerm(t, prefix, t.name(), true, sparse);
     } catch (const Refusal &r) {
-      error("", r.code.c_str(), r.message, r.help);
+      error("", r);
     }
   };
   for (const Tensor &t : graph.initializer()) read(t, nullptr);
@@ -582,8 +591,7 @@ NodePlace ModelImport::enter(const Node &node, int index, const Level &level) {
 void ModelImport::define(const std::string &name, const Term &value, Scope *scope, const Level &level) {
   if (value && level.depth == 0) checkDeclared(name, *value);
   if (name.size() <= kMaxName) draft_.name(value, printableName(level.prefix + name));
-  if (!scope->values.emplace(name, value).second)
-    error(place_.text(), "OPC0321", "two values are called '" + shown(name) + "'", "each value has a name of its own");
+  if (!scope->values.emplace(name, value).second) error(place_.text(), madeTwice(name));
 }
 
 void ModelImport::convert(const Node &node, int index, Scope *scope, const Level &level) {
@@ -592,12 +600,8 @@ void ModelImport::convert(const Node &node, int index, Scope *scope, const Level
   try {
     std::vector<Term> inputs;
     bool isKnown = true;
-    for (const std::string &read : readsOf(node)) {
-      const Term *value = scope->find(read);
-      if (!value)
-        throw Refusal{"OPC0321", node.op_type() + " reads '" + shown(read) + "', which nothing makes",
-                      "a value is a graph's input, an initializer, or a node's output"};
-    }
+    for (const std::string &read : readsOf(node))
+      if (!scope->find(read)) throw unmade(node, read);
     for (const std::string &read : node.input()) {
       const Term *value = read.empty() ? nullptr : scope->find(read);
       if (value && !*value && level.depth == 0) (void)sayUnmade(read);
@@ -629,7 +633,7 @@ void ModelImport::convert(const Node &node, int index, Scope *scope, const Level
     try {
       undecide(u, node.op_type());
     } catch (const Refusal &r) {
-      error(place_.text(), r.code.c_str(), r.message, r.help);
+      error(place_.text(), r);
     }
   } catch (const Refusal &r) {
     if (!r.code.empty())
@@ -666,7 +670,18 @@ bool ModelImport::restore(const OpGroups &groups, const OpGroups::Group &group, 
   return made.has_value();
 }
 
+/// Before any node is converted: of a large model little more than its message is in memory by then.
+bool ModelImport::hasProperNames(const Nodes &nodes, const Scope &scope) {
+  const auto faults = nameFaults(nodes, [&](const std::string &name) { return scope.find(name) != nullptr; });
+  for (const NameFault &f : faults) {
+    const std::string place = request_.name + ": " + labelOf(nodes[f.node], f.node, "");
+    error(place, f.isMadeTwice ? madeTwice(f.name) : unmade(nodes[f.node], f.name));
+  }
+  return faults.empty();
+}
+
 void ModelImport::convertNodes(const Nodes &nodes, const Values &outputs, Scope *scope, const Level &level) {
+  if (level.depth == 0 && !hasProperNames(nodes, *scope)) return;
   std::vector<int> cycle;
   const std::vector<int> order = orderOf(nodes, &cycle);
   if (!cycle.empty()) {

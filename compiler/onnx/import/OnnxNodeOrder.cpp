@@ -3,7 +3,9 @@
 #include "OnnxNodeOrder.h"
 
 #include <algorithm>
+#include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace opc::onnx {
 namespace {
@@ -39,6 +41,19 @@ std::optional<std::pair<int, int>> makerOf(const Nodes &nodes, const std::string
     for (int output = 0; output < nodes[k].output_size(); ++output)
       if (nodes[k].output(output) == name) return std::make_pair(k, output);
   return std::nullopt;
+}
+
+std::vector<NameFault> nameFaults(const Nodes &nodes, const std::function<bool(const std::string &name)> &isGiven) {
+  std::vector<NameFault> faults;
+  std::unordered_set<std::string_view> made;
+  for (int k = 0; k < nodes.size(); ++k)
+    for (const std::string &name : nodes[k].output())
+      if (!name.empty() && (!made.insert(name).second || isGiven(name))) faults.push_back({k, name, true});
+  for (int k = 0; k < nodes.size(); ++k)
+    for (const std::string &name : readsOf(nodes[k]))
+      if (!made.count(name) && !isGiven(name)) faults.push_back({k, name, false});
+  std::stable_sort(faults.begin(), faults.end(), [](const auto &a, const auto &b) { return a.node < b.node; });
+  return faults;
 }
 
 std::vector<int> orderOf(const Nodes &nodes, std::vector<int> *cycle) {
