@@ -61,11 +61,7 @@ template <class T> __device__ void attention(const AttentionArguments &a) {
 
 } // namespace
 
-#define OPC_ATTENTION(name, T)                                                                                         \
-  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
-      attention_##name(const __grid_constant__ AttentionArguments a) {                                                 \
-    attention<T>(a);                                                                                                   \
-  }
+#define OPC_ATTENTION(name, T) OPC_KERNEL(attention_##name, AttentionArguments, attention<T>)
 OPC_EACH_FLOAT(OPC_ATTENTION)
 
 } // namespace opc::cuda

@@ -133,12 +133,10 @@ template <class T> __device__ void attentionKeyGrad(const AttentionArguments &a)
 
 } // namespace
 
-#define OPC_ATTENTION_KERNEL(kernel, body)                                                                             \
-  extern "C" __global__ void __launch_bounds__(256, 1) kernel(const __grid_constant__ AttentionArguments a) { body(a); }
 #define OPC_ATTENTION(name, T)                                                                                         \
-  OPC_ATTENTION_KERNEL(attention_along_##name, attentionAlong<T>)                                                      \
-  OPC_ATTENTION_KERNEL(attention_query_grad_##name, attentionQueryGrad<T>)                                             \
-  OPC_ATTENTION_KERNEL(attention_key_grad_##name, attentionKeyGrad<T>)
+  OPC_KERNEL(attention_along_##name, AttentionArguments, attentionAlong<T>)                                            \
+  OPC_KERNEL(attention_query_grad_##name, AttentionArguments, attentionQueryGrad<T>)                                   \
+  OPC_KERNEL(attention_key_grad_##name, AttentionArguments, attentionKeyGrad<T>)
 OPC_EACH_FLOAT(OPC_ATTENTION)
 
 } // namespace opc::cuda

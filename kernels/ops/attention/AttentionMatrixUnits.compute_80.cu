@@ -225,11 +225,7 @@ template <class T> __device__ void attention(const AttentionArguments &a) {
 
 } // namespace
 
-#define OPC_ATTENTION(name, T)                                                                                         \
-  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
-      attention_units_##name(const __grid_constant__ AttentionArguments a) {                                           \
-    attention<T>(a);                                                                                                   \
-  }
+#define OPC_ATTENTION(name, T) OPC_KERNEL(attention_units_##name, AttentionArguments, attention<T>)
 OPC_ATTENTION(f16, float16)
 OPC_ATTENTION(bf16, bfloat16)
 

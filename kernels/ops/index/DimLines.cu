@@ -162,21 +162,19 @@ extern "C" __global__ void __launch_bounds__(256, 1) check_lines(const __grid_co
   for (int64_t i = firstItem(); i < a.n; i += itemStep()) placeOf(a, i, true);
 }
 
-#define OPC_LINES(name, body)                                                                                          \
-  extern "C" __global__ void __launch_bounds__(256, 1) name(const __grid_constant__ LineArguments a) { body(a); }
 #define OPC_LINE_MOVES(bytes, T)                                                                                       \
-  OPC_LINES(dim_gather_##bytes, dimGather<T>)                                                                          \
-  OPC_LINES(dim_scatter_update_##bytes, dimUpdate<T>)                                                                  \
-  OPC_LINES(dim_scatter_update_grad_##bytes, dimUpdateGrad<T>)
+  OPC_KERNEL(dim_gather_##bytes, LineArguments, dimGather<T>)                                                          \
+  OPC_KERNEL(dim_scatter_update_##bytes, LineArguments, dimUpdate<T>)                                                  \
+  OPC_KERNEL(dim_scatter_update_grad_##bytes, LineArguments, dimUpdateGrad<T>)
 #define OPC_LINE_SUMS(name, T)                                                                                         \
-  OPC_LINES(dim_scatter_add_##name, (dimCombine<T, false>))                                                            \
-  OPC_LINES(dim_scatter_mul_##name, (dimCombine<T, true>))                                                             \
-  OPC_LINES(dim_scatter_max_##name, (dimChoose<T, true>))                                                              \
-  OPC_LINES(dim_scatter_min_##name, (dimChoose<T, false>))
+  OPC_KERNEL(dim_scatter_add_##name, LineArguments, dimCombine<T, false>)                                              \
+  OPC_KERNEL(dim_scatter_mul_##name, LineArguments, dimCombine<T, true>)                                               \
+  OPC_KERNEL(dim_scatter_max_##name, LineArguments, dimChoose<T, true>)                                                \
+  OPC_KERNEL(dim_scatter_min_##name, LineArguments, dimChoose<T, false>)
 #define OPC_LINE_FLOATS(name, T)                                                                                       \
   OPC_LINE_SUMS(name, T)                                                                                               \
-  OPC_LINES(dim_scatter_mul_grad_##name, dimMulGrad<T>)                                                                \
-  OPC_LINES(dim_scatter_mul_grad_grad_##name, dimMulSecond<T>)
+  OPC_KERNEL(dim_scatter_mul_grad_##name, LineArguments, dimMulGrad<T>)                                                \
+  OPC_KERNEL(dim_scatter_mul_grad_grad_##name, LineArguments, dimMulSecond<T>)
 OPC_EACH_SIZE(OPC_LINE_MOVES)
 OPC_EACH_FLOAT(OPC_LINE_FLOATS)
 OPC_EACH_INTEGER(OPC_LINE_SUMS)

@@ -200,19 +200,10 @@ __device__ void bounded(const void *x, const void *count, void *y, int64_t n, in
   }
 OPC_EACH_SIZE(OPC_BOUNDED)
 
-#define OPC_ARGWHERE(name, T)                                                                                          \
-  extern "C" __global__ void __launch_bounds__(256, 1) argwhere_##name(const __grid_constant__ ArgwhereArguments a) {  \
-    argwhere<T>(a);                                                                                                    \
-  }
+#define OPC_ARGWHERE(name, T) OPC_KERNEL(argwhere_##name, ArgwhereArguments, argwhere<T>)
 #define OPC_UNIQUE(name, T)                                                                                            \
-  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
-      unique_heads_##name(const __grid_constant__ UniqueArguments a) {                                                 \
-    uniqueHeads<T>(a);                                                                                                 \
-  }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
-      unique_places_##name(const __grid_constant__ UniqueArguments a) {                                                \
-    uniquePlaces<T>(a);                                                                                                \
-  }
+  OPC_KERNEL(unique_heads_##name, UniqueArguments, uniqueHeads<T>)                                                     \
+  OPC_KERNEL(unique_places_##name, UniqueArguments, uniquePlaces<T>)
 #define OPC_FOUND(name, T) OPC_ARGWHERE(name, T) OPC_UNIQUE(name, T)
 OPC_EACH_NUMBER(OPC_FOUND)
 OPC_ARGWHERE(bool, bool)

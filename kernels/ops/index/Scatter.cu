@@ -84,18 +84,11 @@ extern "C" __global__ void __launch_bounds__(256, 1) check_rows(const __grid_con
   for (int64_t i = firstItem(); i < repetitions * r.n; i += itemStep()) rowOf(r, i / r.n, i % r.n, true);
 }
 
-#define OPC_SCATTER_ADD(name, T)                                                                                       \
-  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
-      scatter_add_##name(const __grid_constant__ ScatterArguments a) {                                                 \
-    scatterAdd<T>(a);                                                                                                  \
-  }
+#define OPC_SCATTER_ADD(name, T) OPC_KERNEL(scatter_add_##name, ScatterArguments, scatterAdd<T>)
 OPC_EACH_NUMBER(OPC_SCATTER_ADD)
 
 #define OPC_SCATTER_UPDATE(bytes, T)                                                                                   \
-  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
-      scatter_update_##bytes(const __grid_constant__ ScatterArguments a) {                                             \
-    scatterUpdate<T>(a);                                                                                               \
-  }                                                                                                                    \
+  OPC_KERNEL(scatter_update_##bytes, ScatterArguments, scatterUpdate<T>)                                               \
   extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       scatter_update_grad_##bytes(const __grid_constant__ RowIndices r, const void *dy, void *dx) {                    \
     updateGrad<T>(r, dy, dx);                                                                                          \

@@ -109,17 +109,15 @@ template <class T> __device__ void nllGrad(const ClassArguments &a) {
 
 } // namespace
 
-#define OPC_LOSS(op, body, Arguments, name)                                                                            \
-  extern "C" __global__ void __launch_bounds__(256, 1) op##_##name(const __grid_constant__ Arguments a) { body(a); }
 #define OPC_LOSSES(name, T)                                                                                            \
-  OPC_LOSS(binary_cross_entropy, (pointwise<T, BinaryCrossEntropy>), LossArguments, name)                              \
-  OPC_LOSS(binary_cross_entropy_with_logits, (pointwise<T, BinaryCrossEntropyWithLogits>), LossArguments, name)        \
-  OPC_LOSS(smooth_l1_loss, (pointwise<T, SmoothL1>), LossArguments, name)                                              \
-  OPC_LOSS(kl_div_loss, (pointwise<T, KlDiv>), LossArguments, name)                                                    \
-  OPC_LOSS(sparse_cross_entropy, sparseLoss<T>, ClassArguments, name)                                                  \
-  OPC_LOSS(sparse_cross_entropy_grad, sparseLossGrad<T>, ClassArguments, name)                                         \
-  OPC_LOSS(nll, nll<T>, ClassArguments, name)                                                                          \
-  OPC_LOSS(nll_grad, nllGrad<T>, ClassArguments, name)
+  OPC_KERNEL(binary_cross_entropy_##name, LossArguments, pointwise<T, BinaryCrossEntropy>)                             \
+  OPC_KERNEL(binary_cross_entropy_with_logits_##name, LossArguments, pointwise<T, BinaryCrossEntropyWithLogits>)       \
+  OPC_KERNEL(smooth_l1_loss_##name, LossArguments, pointwise<T, SmoothL1>)                                             \
+  OPC_KERNEL(kl_div_loss_##name, LossArguments, pointwise<T, KlDiv>)                                                   \
+  OPC_KERNEL(sparse_cross_entropy_##name, ClassArguments, sparseLoss<T>)                                               \
+  OPC_KERNEL(sparse_cross_entropy_grad_##name, ClassArguments, sparseLossGrad<T>)                                      \
+  OPC_KERNEL(nll_##name, ClassArguments, nll<T>)                                                                       \
+  OPC_KERNEL(nll_grad_##name, ClassArguments, nllGrad<T>)
 OPC_EACH_FLOAT(OPC_LOSSES)
 
 } // namespace opc::cuda

@@ -65,11 +65,9 @@ template <class T> __device__ void l2NormalizeGrad(const L2Arguments &a) {
 
 } // namespace
 
-#define OPC_L2_KERNEL(kernel, body)                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256, 1) kernel(const __grid_constant__ L2Arguments a) { body(a); }
 #define OPC_L2(name, T)                                                                                                \
-  OPC_L2_KERNEL(l2_normalize_##name, l2Normalize<T>)                                                                   \
-  OPC_L2_KERNEL(l2_normalize_grad_##name, l2NormalizeGrad<T>)
+  OPC_KERNEL(l2_normalize_##name, L2Arguments, l2Normalize<T>)                                                         \
+  OPC_KERNEL(l2_normalize_grad_##name, L2Arguments, l2NormalizeGrad<T>)
 OPC_EACH_FLOAT(OPC_L2)
 
 } // namespace opc::cuda

@@ -116,14 +116,12 @@ template <class T> __device__ void channelsGrad(const NormArguments &a) {
 
 } // namespace
 
-#define OPC_NORM_KERNEL(kernel, body)                                                                                  \
-  extern "C" __global__ void __launch_bounds__(256, 1) kernel(const __grid_constant__ NormArguments a) { body(a); }
 #define OPC_NORM(name, T)                                                                                              \
-  OPC_NORM_KERNEL(norm_channel_statistics_##name, channelStatistics<T>)                                                \
-  OPC_NORM_KERNEL(norm_given_statistics_##name, givenStatistics<T>)                                                    \
-  OPC_NORM_KERNEL(norm_apply_channels_##name, applyChannels<T>)                                                        \
-  OPC_NORM_KERNEL(norm_parameter_grad_##name, parameterGrad<T>)                                                        \
-  OPC_NORM_KERNEL(norm_channels_grad_##name, channelsGrad<T>)
+  OPC_KERNEL(norm_channel_statistics_##name, NormArguments, channelStatistics<T>)                                      \
+  OPC_KERNEL(norm_given_statistics_##name, NormArguments, givenStatistics<T>)                                          \
+  OPC_KERNEL(norm_apply_channels_##name, NormArguments, applyChannels<T>)                                              \
+  OPC_KERNEL(norm_parameter_grad_##name, NormArguments, parameterGrad<T>)                                              \
+  OPC_KERNEL(norm_channels_grad_##name, NormArguments, channelsGrad<T>)
 OPC_EACH_FLOAT(OPC_NORM)
 
 } // namespace opc::cuda

@@ -70,11 +70,9 @@ template <class T> __device__ void normRowsGrad(const NormArguments &a) {
 
 } // namespace
 
-#define OPC_NORM_KERNEL(kernel, body)                                                                                  \
-  extern "C" __global__ void __launch_bounds__(256, 1) kernel(const __grid_constant__ NormArguments a) { body(a); }
 #define OPC_NORM(name, T)                                                                                              \
-  OPC_NORM_KERNEL(norm_rows_##name, normRows<T>)                                                                       \
-  OPC_NORM_KERNEL(norm_rows_grad_##name, normRowsGrad<T>)
+  OPC_KERNEL(norm_rows_##name, NormArguments, normRows<T>)                                                             \
+  OPC_KERNEL(norm_rows_grad_##name, NormArguments, normRowsGrad<T>)
 OPC_EACH_FLOAT(OPC_NORM)
 
 } // namespace opc::cuda

@@ -124,17 +124,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) sum_norms(const double *par
   }
 }
 
-#define OPC_LAYER(op, f, name, T)                                                                                      \
-  extern "C" __global__ void __launch_bounds__(256, 1) op##_##name(const __grid_constant__ UpdateArguments a) {        \
-    f<T>(a);                                                                                                           \
-  }
 #define OPC_LAYERS(name, T)                                                                                            \
-  OPC_LAYER(lamb_norms, lambNorms, name, T)                                                                            \
-  OPC_LAYER(lamb_take, lambTake, name, T)                                                                              \
-  OPC_LAYER(lamb_powers, lambPowers, name, T)                                                                          \
-  OPC_LAYER(lamb_update, lambStep, name, T)                                                                            \
-  OPC_LAYER(lars_norms, larsNorms, name, T)                                                                            \
-  OPC_LAYER(lars_update, larsStep, name, T)
+  OPC_KERNEL(lamb_norms_##name, UpdateArguments, lambNorms<T>)                                                         \
+  OPC_KERNEL(lamb_take_##name, UpdateArguments, lambTake<T>)                                                           \
+  OPC_KERNEL(lamb_powers_##name, UpdateArguments, lambPowers<T>)                                                       \
+  OPC_KERNEL(lamb_update_##name, UpdateArguments, lambStep<T>)                                                         \
+  OPC_KERNEL(lars_norms_##name, UpdateArguments, larsNorms<T>)                                                         \
+  OPC_KERNEL(lars_update_##name, UpdateArguments, larsStep<T>)
 OPC_LAYERS(f32, float)
 OPC_LAYERS(f64, double)
 

@@ -125,15 +125,13 @@ template <class T> __device__ void maxPoolGradScatter(const PoolArguments &a) {
 
 } // namespace
 
-#define OPC_POOL_KERNEL(kernel, body)                                                                                  \
-  extern "C" __global__ void __launch_bounds__(256, 1) kernel(const __grid_constant__ PoolArguments a) { body(a); }
 #define OPC_POOL(name, T)                                                                                              \
-  OPC_POOL_KERNEL(max_pool_##name, maxPool<T>)                                                                         \
-  OPC_POOL_KERNEL(avg_pool_##name, avgPool<T>)                                                                         \
-  OPC_POOL_KERNEL(max_pool_grad_gather_##name, maxPoolGradGather<T>)                                                   \
-  OPC_POOL_KERNEL(max_pool_grad_scatter_##name, maxPoolGradScatter<T>)                                                 \
-  OPC_POOL_KERNEL(avg_pool_grad_##name, avgPoolGrad<T>)
+  OPC_KERNEL(max_pool_##name, PoolArguments, maxPool<T>)                                                               \
+  OPC_KERNEL(avg_pool_##name, PoolArguments, avgPool<T>)                                                               \
+  OPC_KERNEL(max_pool_grad_gather_##name, PoolArguments, maxPoolGradGather<T>)                                         \
+  OPC_KERNEL(max_pool_grad_scatter_##name, PoolArguments, maxPoolGradScatter<T>)                                       \
+  OPC_KERNEL(avg_pool_grad_##name, PoolArguments, avgPoolGrad<T>)
 OPC_EACH_FLOAT(OPC_POOL)
-OPC_POOL_KERNEL(max_pool_i32, maxPool<int32_t>)
+OPC_KERNEL(max_pool_i32, PoolArguments, maxPool<int32_t>)
 
 } // namespace opc::cuda

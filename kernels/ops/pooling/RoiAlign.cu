@@ -133,11 +133,9 @@ template <class T> __device__ void roiAlignGrad(const RoiArguments &a) {
 
 } // namespace
 
-#define OPC_ROI(kernel, body)                                                                                          \
-  extern "C" __global__ void __launch_bounds__(256, 1) kernel(const __grid_constant__ RoiArguments a) { body(a); }
 #define OPC_ROIS(name, T)                                                                                              \
-  OPC_ROI(roi_align_##name, roiAlign<T>)                                                                               \
-  OPC_ROI(roi_align_grad_##name, roiAlignGrad<T>)
+  OPC_KERNEL(roi_align_##name, RoiArguments, roiAlign<T>)                                                              \
+  OPC_KERNEL(roi_align_grad_##name, RoiArguments, roiAlignGrad<T>)
 OPC_EACH_FLOAT(OPC_ROIS)
 
 } // namespace opc::cuda

@@ -73,14 +73,8 @@ __device__ inline void blockRange(float *low, float *high) {
 } // namespace
 
 #define OPC_QUANTIZE(name, T)                                                                                          \
-  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
-      quantize_linear_##name(const __grid_constant__ QuantizationArguments a) {                                        \
-    quantize<T>(a);                                                                                                    \
-  }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
-      dequantize_linear_##name(const __grid_constant__ QuantizationArguments a) {                                      \
-    dequantize<T>(a);                                                                                                  \
-  }
+  OPC_KERNEL(quantize_linear_##name, QuantizationArguments, quantize<T>)                                               \
+  OPC_KERNEL(dequantize_linear_##name, QuantizationArguments, dequantize<T>)
 OPC_EACH_FLOAT(OPC_QUANTIZE)
 
 extern "C" __global__ void __launch_bounds__(256, 1) requantize_i32(const __grid_constant__ QuantizationArguments a) {

@@ -56,11 +56,7 @@ template <class T> __device__ void product(const RecurrentProduct &p) {
 
 } // namespace
 
-#define OPC_RECURRENT_PRODUCT(name, T)                                                                                 \
-  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
-      recurrent_product_##name(const __grid_constant__ RecurrentProduct p) {                                           \
-    product<T>(p);                                                                                                     \
-  }
+#define OPC_RECURRENT_PRODUCT(name, T) OPC_KERNEL(recurrent_product_##name, RecurrentProduct, product<T>)
 OPC_EACH_FLOAT(OPC_RECURRENT_PRODUCT)
 
 } // namespace opc::cuda

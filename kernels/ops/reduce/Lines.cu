@@ -121,22 +121,20 @@ template <class T, bool kMax> __device__ void argExtreme(const void *in, int64_t
 
 } // namespace
 
-#define OPC_SCAN(kernel, body)                                                                                         \
-  extern "C" __global__ void __launch_bounds__(256, 1) kernel(const __grid_constant__ ScanArguments a) { body(a); }
 #define OPC_ARG(kernel, T, kMax)                                                                                       \
   extern "C" __global__ void __launch_bounds__(256, 1) kernel(const void *in, int64_t *out, int64_t rows, int64_t n) { \
     argExtreme<T, kMax>(in, out, rows, n);                                                                             \
   }
 #define OPC_LINES(name, T)                                                                                             \
-  OPC_SCAN(cumsum_##name, (scanLines<T, false>))                                                                       \
-  OPC_SCAN(cumprod_##name, (scanLines<T, true>))                                                                       \
-  OPC_SCAN(cumsum_warp_##name, sumLines<T>)                                                                            \
+  OPC_KERNEL(cumsum_##name, ScanArguments, scanLines<T, false>)                                                        \
+  OPC_KERNEL(cumprod_##name, ScanArguments, scanLines<T, true>)                                                        \
+  OPC_KERNEL(cumsum_warp_##name, ScanArguments, sumLines<T>)                                                           \
   OPC_ARG(argmax_##name, T, true)                                                                                      \
   OPC_ARG(argmin_##name, T, false)
 #define OPC_LINE_FLOATS(name, T)                                                                                       \
   OPC_LINES(name, T)                                                                                                   \
-  OPC_SCAN(linear_scan_##name, linearScan<T>)                                                                          \
-  OPC_SCAN(cumprod_grad_##name, cumprodGrad<T>)
+  OPC_KERNEL(linear_scan_##name, ScanArguments, linearScan<T>)                                                         \
+  OPC_KERNEL(cumprod_grad_##name, ScanArguments, cumprodGrad<T>)
 OPC_EACH_FLOAT(OPC_LINE_FLOATS)
 OPC_EACH_INTEGER(OPC_LINES)
 

@@ -145,13 +145,8 @@ template <class Sum, class T> __device__ void sumParts(const void *parts, int64_
 } // namespace
 
 #define OPC_TWICE(op, R, name, T)                                                                                      \
-  extern "C" __global__ void __launch_bounds__(256, 1) op##_rows_##name(const __grid_constant__ ReduceArguments a) {   \
-    rows<T, R>(a);                                                                                                     \
-  }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
-      op##_columns_##name(const __grid_constant__ ReduceArguments a) {                                                 \
-    columns<T, R>(a);                                                                                                  \
-  }
+  OPC_KERNEL(op##_rows_##name, ReduceArguments, rows<T, R>)                                                            \
+  OPC_KERNEL(op##_columns_##name, ReduceArguments, columns<T, R>)
 #define OPC_PARTS(op, Term, name, T)                                                                                   \
   extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       op##_parts_##name(const void *x, const void *y, void *parts, int64_t n) {                                        \

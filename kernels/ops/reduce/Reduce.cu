@@ -103,13 +103,8 @@ template <class T, template <class> class R> __device__ void columns(const Reduc
 } // namespace
 
 #define OPC_REDUCE(op, R, name, T)                                                                                     \
-  extern "C" __global__ void __launch_bounds__(256, 1) op##_rows_##name(const __grid_constant__ ReduceArguments a) {   \
-    rows<T, R>(a);                                                                                                     \
-  }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
-      op##_columns_##name(const __grid_constant__ ReduceArguments a) {                                                 \
-    columns<T, R>(a);                                                                                                  \
-  }
+  OPC_KERNEL(op##_rows_##name, ReduceArguments, rows<T, R>)                                                            \
+  OPC_KERNEL(op##_columns_##name, ReduceArguments, columns<T, R>)
 #define OPC_REDUCE_FLOATS(op, R)                                                                                       \
   OPC_REDUCE(op, R, f32, float)                                                                                        \
   OPC_REDUCE(op, R, f64, double) OPC_REDUCE(op, R, f16, float16) OPC_REDUCE(op, R, bf16, bfloat16)

@@ -108,12 +108,8 @@ extern "C" __global__ void __launch_bounds__(256, 1)
 OPC_EACH_SIZE(OPC_SORTED)
 
 #define OPC_SORT(name, T)                                                                                              \
-  extern "C" __global__ void __launch_bounds__(256, 1) sort_chunks_##name(const __grid_constant__ SortArguments a) {   \
-    sortChunks<T>(a);                                                                                                  \
-  }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256, 1) merge_runs_##name(const __grid_constant__ SortArguments a) {    \
-    mergeRuns<T>(a);                                                                                                   \
-  }
+  OPC_KERNEL(sort_chunks_##name, SortArguments, sortChunks<T>)                                                         \
+  OPC_KERNEL(merge_runs_##name, SortArguments, mergeRuns<T>)
 OPC_EACH_NUMBER(OPC_SORT)
 
 } // namespace opc::cuda

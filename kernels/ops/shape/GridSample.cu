@@ -181,16 +181,14 @@ template <class T> __device__ void affineGridGrad(const AffineGridArguments &a) 
 
 } // namespace
 
-#define OPC_GRID(kernel, body, Arguments)                                                                              \
-  extern "C" __global__ void __launch_bounds__(256, 1) kernel(const __grid_constant__ Arguments a) { body(a); }
 #define OPC_GRIDS(name, T)                                                                                             \
-  OPC_GRID(grid_sample_##name, gridSample<T>, GridSampleArguments)                                                     \
-  OPC_GRID(grid_sample_image_grad_##name, (imageGrad<T, false>), GridSampleArguments)                                  \
-  OPC_GRID(grid_sample_image_second_##name, (imageGrad<T, true>), GridSampleArguments)                                 \
-  OPC_GRID(grid_sample_point_grad_##name, pointGrad<T>, GridSampleArguments)                                           \
-  OPC_GRID(grid_sample_point_second_##name, pointSecond<T>, GridSampleArguments)                                       \
-  OPC_GRID(affine_grid_##name, affineGrid<T>, AffineGridArguments)                                                     \
-  OPC_GRID(affine_grid_grad_##name, affineGridGrad<T>, AffineGridArguments)
+  OPC_KERNEL(grid_sample_##name, GridSampleArguments, gridSample<T>)                                                   \
+  OPC_KERNEL(grid_sample_image_grad_##name, GridSampleArguments, imageGrad<T, false>)                                  \
+  OPC_KERNEL(grid_sample_image_second_##name, GridSampleArguments, imageGrad<T, true>)                                 \
+  OPC_KERNEL(grid_sample_point_grad_##name, GridSampleArguments, pointGrad<T>)                                         \
+  OPC_KERNEL(grid_sample_point_second_##name, GridSampleArguments, pointSecond<T>)                                     \
+  OPC_KERNEL(affine_grid_##name, AffineGridArguments, affineGrid<T>)                                                   \
+  OPC_KERNEL(affine_grid_grad_##name, AffineGridArguments, affineGridGrad<T>)
 OPC_EACH_FLOAT(OPC_GRIDS)
 
 } // namespace opc::cuda

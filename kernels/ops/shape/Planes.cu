@@ -96,19 +96,17 @@ template <class T> __device__ void fold(const PatchArguments &a) {
 
 } // namespace
 
-#define OPC_PLANES(kernel, body, Arguments)                                                                            \
-  extern "C" __global__ void __launch_bounds__(256, 1) kernel(const __grid_constant__ Arguments a) { body(a); }
 #define OPC_PLANE_MOVES(bytes, T)                                                                                      \
   extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       triangle_##bytes(const void *in, void *out, uint64_t fill, int64_t n, int64_t rows, int64_t columns,             \
                        int64_t diagonal, int32_t isUpper) {                                                            \
     triangle<T>(in, out, fill, n, rows, columns, diagonal, isUpper);                                                   \
   }                                                                                                                    \
-  OPC_PLANES(edge_pad_##bytes, edgePad<T>, EdgeArguments)                                                              \
-  OPC_PLANES(unfold_##bytes, unfold<T>, PatchArguments)
+  OPC_KERNEL(edge_pad_##bytes, EdgeArguments, edgePad<T>)                                                              \
+  OPC_KERNEL(unfold_##bytes, PatchArguments, unfold<T>)
 #define OPC_PLANE_SUMS(name, T)                                                                                        \
-  OPC_PLANES(edge_pad_grad_##name, edgePadGrad<T>, EdgeArguments)                                                      \
-  OPC_PLANES(fold_##name, fold<T>, PatchArguments)
+  OPC_KERNEL(edge_pad_grad_##name, EdgeArguments, edgePadGrad<T>)                                                      \
+  OPC_KERNEL(fold_##name, PatchArguments, fold<T>)
 OPC_EACH_SIZE(OPC_PLANE_MOVES)
 OPC_EACH_FLOAT(OPC_PLANE_SUMS)
 

@@ -104,11 +104,9 @@ template <class T, int kMode> __device__ void upsampleGrad(const UpsampleArgumen
 
 } // namespace
 
-#define OPC_UPSAMPLE_KERNEL(kernel, body)                                                                              \
-  extern "C" __global__ void __launch_bounds__(256, 1) kernel(const __grid_constant__ UpsampleArguments a) { body(a); }
 #define OPC_UPSAMPLE_MODE(name, T, op, mode)                                                                           \
-  OPC_UPSAMPLE_KERNEL(op##_##name, (upsample<T, mode>))                                                                \
-  OPC_UPSAMPLE_KERNEL(op##_grad_##name, (upsampleGrad<T, mode>))
+  OPC_KERNEL(op##_##name, UpsampleArguments, upsample<T, mode>)                                                        \
+  OPC_KERNEL(op##_grad_##name, UpsampleArguments, upsampleGrad<T, mode>)
 #define OPC_UPSAMPLE(name, T)                                                                                          \
   OPC_UPSAMPLE_MODE(name, T, upsample_nearest_2d, kNearest)                                                            \
   OPC_UPSAMPLE_MODE(name, T, upsample_bilinear_2d, kLinear)                                                            \

@@ -158,15 +158,11 @@ extern "C" __global__ void __launch_bounds__(256, 1)
   for (int64_t i = threadIdx.x; i < count; i += blockDim.x) out[i] = to[begin + i];
 }
 
-#define OPC_RANDOM(op, body, name, T)                                                                                  \
-  extern "C" __global__ void __launch_bounds__(256, 1) op##_##name(const __grid_constant__ RandomArguments a) {        \
-    body<T>(a);                                                                                                        \
-  }
 #define OPC_RANDOMS(name, T)                                                                                           \
-  OPC_RANDOM(uniform, uniform, name, T)                                                                                \
-  OPC_RANDOM(normal, normal, name, T)                                                                                  \
-  OPC_RANDOM(dropout, dropout, name, T)                                                                                \
-  OPC_RANDOM(bernoulli, bernoulli, name, T)                                                                            \
+  OPC_KERNEL(uniform_##name, RandomArguments, uniform<T>)                                                              \
+  OPC_KERNEL(normal_##name, RandomArguments, normal<T>)                                                                \
+  OPC_KERNEL(dropout_##name, RandomArguments, dropout<T>)                                                              \
+  OPC_KERNEL(bernoulli_##name, RandomArguments, bernoulli<T>)                                                          \
   extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       dropout_grad_##name(const void *dy, const bool *mask, void *dx, double scale, int64_t n) {                       \
     dropoutGrad<T>(dy, mask, dx, scale, n);                                                                            \

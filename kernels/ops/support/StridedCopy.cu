@@ -63,14 +63,8 @@ template <class T> __device__ void fill(uint64_t element, void *to, int64_t n) {
 } // namespace
 
 #define OPC_MOVES(bytes, T)                                                                                            \
-  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
-      strided_copy_##bytes(const __grid_constant__ StridedCopyArguments arguments) {                                   \
-    stridedCopy<T>(arguments);                                                                                         \
-  }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
-      transpose_tiles_##bytes(const __grid_constant__ StridedCopyArguments arguments) {                                \
-    transposeTiles<T>(arguments);                                                                                      \
-  }                                                                                                                    \
+  OPC_KERNEL(strided_copy_##bytes, StridedCopyArguments, stridedCopy<T>)                                               \
+  OPC_KERNEL(transpose_tiles_##bytes, StridedCopyArguments, transposeTiles<T>)                                         \
   extern "C" __global__ void __launch_bounds__(256, 1) fill_##bytes(uint64_t element, void *to, int64_t n) {           \
     fill<T>(element, to, n);                                                                                           \
   }

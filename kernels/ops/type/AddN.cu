@@ -39,10 +39,7 @@ template <class T> __device__ void addN(const AddNArguments &a) {
 
 } // namespace
 
-#define OPC_ADD_N(name, T)                                                                                             \
-  extern "C" __global__ void __launch_bounds__(256, 1) add_n_##name(const __grid_constant__ AddNArguments a) {         \
-    addN<T>(a);                                                                                                        \
-  }
+#define OPC_ADD_N(name, T) OPC_KERNEL(add_n_##name, AddNArguments, addN<T>)
 OPC_EACH_NUMBER(OPC_ADD_N)
 
 } // namespace opc::cuda
