@@ -41,10 +41,10 @@ template <class T> __device__ void attention(const AttentionArguments &a) {
       }
       high = rowMax(high);
       // Rows that have seen nothing yet have nothing to shift by.
-      const C shift = high == minusInfinity<C>() ? C(0) : high, keep = exponential(top - shift);
+      const C shift = high == minusInfinity<C>() ? C(0) : high, keep = exp(top - shift);
       C tileSum = 0;
       for (int j = 0; j < kScores; ++j) {
-        scores[j] = exponential(scores[j] - shift);
+        scores[j] = exp(scores[j] - shift);
         tileSum += scores[j];
       }
       sum = sum * keep + rowSum(tileSum);
@@ -55,7 +55,7 @@ template <class T> __device__ void attention(const AttentionArguments &a) {
     const bool blind = top == minusInfinity<C>();
     storeTile<T>(result, blind ? C(0) : C(1) / sum, static_cast<T *>(a.to) + h * a.n * a.dv, row, a.n, c0, a.dv);
     if (c0 == 0 && tileColumn() == 0 && row < a.n)
-      static_cast<C *>(a.sums)[h * a.n + row] = blind ? top : logarithm(sum) + top;
+      static_cast<C *>(a.sums)[h * a.n + row] = blind ? top : log(sum) + top;
   }
 }
 

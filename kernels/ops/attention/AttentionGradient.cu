@@ -19,7 +19,7 @@ __device__ void normalize(const AttentionArguments &a, int64_t q, int lane, Comp
   const T *keys = static_cast<const T *>(a.key) + h / a.perKey * a.m * a.d;
   const auto score = [&](int64_t j) {
     C product = 0;
-    for (int64_t c = 0; c < a.d; ++c) product = fused(load(query[c]), load(keys[j * a.d + c]), product);
+    for (int64_t c = 0; c < a.d; ++c) product = fma(load(query[c]), load(keys[j * a.d + c]), product);
     return scoreOf<T>(a, places, mask, i, j, product);
   };
   C top = minusInfinity<C>(), sum = 0;
@@ -27,7 +27,7 @@ __device__ void normalize(const AttentionArguments &a, int64_t q, int lane, Comp
   for (int64_t j = lane; j < a.m; j += 32) top = fmax(top, score(j));
   for (int d = 16; d > 0; d /= 2) top = fmax(top, __shfl_xor_sync(kEveryLane, top, d));
 #pragma unroll 1
-  for (int64_t j = lane; j < a.m; j += 32) sum += exponential(score(j) - top);
+  for (int64_t j = lane; j < a.m; j += 32) sum += exp(score(j) - top);
   for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(kEveryLane, sum, d);
   *shift = top, *factor = 1 / sum;
 }
@@ -62,7 +62,7 @@ __device__ Compute<T> slopeOf(const AttentionArguments &a, const Places &places,
   *prob = 0;
   const bool there = sees(a, places, i, j);
   const C *along = static_cast<const C *>(a.along) + 3 * (h * a.n + i);
-  if (there && along[1] != minusInfinity<C>()) *prob = exponential(score - along[1]) * along[2]; // else it saw nothing
+  if (there && along[1] != minusInfinity<C>()) *prob = exp(score - along[1]) * along[2]; // else it saw nothing
   *slope = there ? *prob * (*slope - along[0]) : C(0);
   return cap;
 }

@@ -137,13 +137,13 @@ __device__ inline void soften(float (*scores)[4], Running &r, float (*result)[4]
     for (int j = 0; j < kKeyParts; ++j) high = fmaxf(high, fmaxf(scores[j][2 * half], scores[j][2 * half + 1]));
     high = rowMax(high);
     // Rows that have seen nothing yet have nothing to shift by.
-    const float shift = high == minusInfinity<float>() ? 0.0f : high, keep = exponential(r.top[half] - shift);
+    const float shift = high == minusInfinity<float>() ? 0.0f : high, keep = exp(r.top[half] - shift);
     float sum = 0;
 #pragma unroll
     for (int j = 0; j < kKeyParts; ++j)
 #pragma unroll
       for (int i = 2 * half; i < 2 * half + 2; ++i) {
-        scores[j][i] = exponential(scores[j][i] - shift);
+        scores[j][i] = exp(scores[j][i] - shift);
         sum += scores[j][i];
       }
     r.sum[half] = r.sum[half] * keep + rowSum(sum);
@@ -171,7 +171,7 @@ __device__ void storeResult(const AttentionArguments &a, int64_t head, int64_t r
     }
     const int64_t row = row0 + lane / 4 + 8 * half;
     if (c0 == 0 && lane % 4 == 0 && row < a.n)
-      static_cast<float *>(a.sums)[head * a.n + row] = blind ? r.top[half] : logarithm(r.sum[half]) + r.top[half];
+      static_cast<float *>(a.sums)[head * a.n + row] = blind ? r.top[half] : log(r.sum[half]) + r.top[half];
   }
 #pragma unroll
   for (int part = 0; part < kWidth / kWarpColumns; ++part) {

@@ -17,12 +17,6 @@ constexpr unsigned kEveryLane = 0xffffffffu;
 __device__ inline int tileRow() { return static_cast<int>(threadIdx.x) / 16; }
 __device__ inline int tileColumn() { return static_cast<int>(threadIdx.x) % 16; }
 
-__device__ inline float fused(float a, float b, float c) { return fmaf(a, b, c); }
-__device__ inline double fused(double a, double b, double c) { return fma(a, b, c); }
-__device__ inline float exponential(float x) { return expf(x); }
-__device__ inline double exponential(double x) { return exp(x); }
-__device__ inline float logarithm(float x) { return logf(x); }
-__device__ inline double logarithm(double x) { return log(x); }
 template <class C> __device__ C minusInfinity() {
   if constexpr (std::is_same_v<C, float>)
     return -scalar::f32::kInf;
@@ -56,7 +50,7 @@ __device__ void dotTile(AttentionMemory<T> &s, const Strip<T> &rows, const Strip
     for (int j = 0; j < kScores; ++j) s.b[ty + 16 * j][tx] = columns.at(ty + 16 * j, d + tx);
     __syncthreads();
     for (int k = 0; k < kPiece; ++k)
-      for (int j = 0; j < kScores; ++j) scores[j] = fused(s.a[ty][k], s.b[tx + 16 * j][k], scores[j]);
+      for (int j = 0; j < kScores; ++j) scores[j] = fma(s.a[ty][k], s.b[tx + 16 * j][k], scores[j]);
     __syncthreads();
   }
 }
@@ -71,7 +65,7 @@ __device__ void addTile(AttentionMemory<T> &s, const Compute<T> *scores, const S
     for (int i = 0; i < kOwned; ++i) s.m[ty][tx + 16 * i] = by.at(k0 + ty, c0 + tx + 16 * i);
     __syncthreads();
     for (int k = 0; k < kPiece; ++k)
-      for (int i = 0; i < kOwned; ++i) result[i] = fused(s.p[ty][k0 + k], s.m[k][tx + 16 * i], result[i]);
+      for (int i = 0; i < kOwned; ++i) result[i] = fma(s.p[ty][k0 + k], s.m[k][tx + 16 * i], result[i]);
     __syncthreads();
   }
 }
@@ -123,7 +117,7 @@ __device__ inline KeyTiles keysOf(const AttentionArguments &a, const Places &p, 
   return {begin > 0 ? begin / kColumns * kColumns : 0, last};
 }
 /// tanh of a score and the cap, from their exponential.
-__device__ inline float tangent(float x) { return 1.0f - 2.0f / (1.0f + exponential(2.0f * x)); }
+__device__ inline float tangent(float x) { return 1.0f - 2.0f / (1.0f + exp(2.0f * x)); }
 __device__ inline double tangent(double x) { return tanh(x); }
 /// The score of query i and key j from their product; minus infinity where the query does not see the key. slope, where
 /// it is asked for, becomes the derivative of a capped score.

@@ -10,19 +10,13 @@ namespace {
 using ops::ClassArguments;
 using ops::LossArguments;
 
-__device__ inline float logOf(float x) { return logf(x); }
-__device__ inline double logOf(double x) { return log(x); }
-__device__ inline float expOf(float x) { return expf(x); }
-__device__ inline double expOf(double x) { return exp(x); }
-__device__ inline float log1pOf(float x) { return log1pf(x); }
-__device__ inline double log1pOf(double x) { return log1p(x); }
-template <class C> __device__ C softplus(C x) { return x > 0 ? x + log1pOf(expOf(-x)) : log1pOf(expOf(x)); }
+template <class C> __device__ C softplus(C x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
 /// std::max(x, -100): NaN stays.
 template <class C> __device__ C bounded(C x) { return x < C(-100) ? C(-100) : x; }
 
 struct BinaryCrossEntropy {
   template <class C> static __device__ C of(C x, C t, C, const LossArguments &) {
-    return -(t * bounded(logOf(x)) + (1 - t) * bounded(logOf(1 - x)));
+    return -(t * bounded(log(x)) + (1 - t) * bounded(log(1 - x)));
   }
 };
 struct BinaryCrossEntropyWithLogits {
@@ -38,8 +32,8 @@ struct SmoothL1 {
 };
 struct KlDiv {
   template <class C> static __device__ C of(C x, C t, C, const LossArguments &a) {
-    if (a.isLogTarget) return expOf(t) * (t - x);
-    return t > 0 ? t * (logOf(t) - x) : t != t ? t : C(0);
+    if (a.isLogTarget) return exp(t) * (t - x);
+    return t > 0 ? t * (log(t) - x) : t != t ? t : C(0);
   }
 };
 
@@ -71,8 +65,7 @@ template <class T> __device__ void sparseLoss(const ClassArguments &a) {
 #pragma unroll 1
   for (int64_t r = firstItem(); r < a.rows; r += itemStep()) {
     const int64_t k = classOf(a, r, true);
-    static_cast<T *>(a.out)[r] =
-        stored<T>(k < 0 ? C(0) : -logOf(load(static_cast<const T *>(a.in)[r * a.classes + k])));
+    static_cast<T *>(a.out)[r] = stored<T>(k < 0 ? C(0) : -log(load(static_cast<const T *>(a.in)[r * a.classes + k])));
   }
 }
 template <class T> __device__ void nll(const ClassArguments &a) {

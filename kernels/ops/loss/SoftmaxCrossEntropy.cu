@@ -15,12 +15,12 @@ template <class T, class E, class F> __device__ Compute<T> softmaxRow(const E &r
   if (top == -static_cast<C>(scalar::f32::kInf64)) { // as on the CPU: 0 stands for the largest of nothing
     top = 0;
     sum = 0;
-    row.each([&](int64_t, auto v) { sum += expOf(logit(v)); });
+    row.each([&](int64_t, auto v) { sum += exp(logit(v)); });
     sum = warpSum(sum);
   }
   const C inverse = C(1) / sum;
-  row.each([&](int64_t i, auto v) { prob[i] = stored<T>(static_cast<C>(expOf(logit(v) - top) * inverse)); });
-  return logOf(sum) + top;
+  row.each([&](int64_t i, auto v) { prob[i] = stored<T>(static_cast<C>(exp(logit(v) - top) * inverse)); });
+  return log(sum) + top;
 }
 
 /// The classes that a row of this device has: they may be a piece of all.

@@ -25,7 +25,7 @@ struct Vector {
 };
 template <class C> __device__ C normOf(C squares, double epsilon) {
   const C least = static_cast<C>(epsilon);
-  return root(squares < least ? least : squares);
+  return sqrt(squares < least ? least : squares);
 }
 
 template <class T> __device__ void l2Normalize(const L2Arguments &a) {

@@ -38,11 +38,6 @@ __device__ inline int64_t elementOf(const NormArguments &a, int64_t g, int64_t k
          k / a.groups.run * a.groups.runStep + k % a.groups.run;
 }
 
-__device__ inline float root(float x) { return sqrtf(x); }
-__device__ inline double root(double x) { return sqrt(x); }
-__device__ inline float exponential(float x) { return expf(x); }
-__device__ inline double exponential(double x) { return exp(x); }
-
 /// The sum over the threads that are the same modulo `width`, in an order that depends on width alone; every thread
 /// of a residue gets it. All threads of the block take part.
 __device__ inline double blockSum(double own, int width) {

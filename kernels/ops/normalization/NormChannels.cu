@@ -45,7 +45,7 @@ template <class T> __device__ void channelStatistics(const NormArguments &a) {
     const int64_t c = column.parameter;
     if (column.lane != 0 || c >= a.places.parameters) continue;
     static_cast<C *>(a.mean)[c] = mean;
-    static_cast<C *>(a.inverse)[c] = C(1) / root(variance + static_cast<C>(a.epsilon));
+    static_cast<C *>(a.inverse)[c] = C(1) / sqrt(variance + static_cast<C>(a.epsilon));
     if (!a.movingMean.data || column.many == 0) continue;
     moveTowards<T>(a, a.movingMean, c, mean);
     const C unbiased = a.count > 1 ? static_cast<C>(a.count) / static_cast<C>(a.count - 1) : C(1);
@@ -59,7 +59,7 @@ template <class T> __device__ void givenStatistics(const NormArguments &a) {
 #pragma unroll 1
   for (int64_t c = firstItem(); c < a.places.parameters; c += itemStep()) {
     static_cast<C *>(a.mean)[c] = read<T>(a.movingMean, c);
-    static_cast<C *>(a.inverse)[c] = C(1) / root(read<T>(a.movingVariance, c) + static_cast<C>(a.epsilon));
+    static_cast<C *>(a.inverse)[c] = C(1) / sqrt(read<T>(a.movingVariance, c) + static_cast<C>(a.epsilon));
   }
 }
 

@@ -26,7 +26,7 @@ template <class T> __device__ void normRows(const NormArguments &a) {
       own += d * d;
     });
     const C variance = static_cast<C>(joinBlock(static_cast<double>(own), Add{}) / a.count);
-    const C inverse = C(1) / root(variance + static_cast<C>(a.epsilon));
+    const C inverse = C(1) / sqrt(variance + static_cast<C>(a.epsilon));
     if (threadIdx.x == 0) {
       if (a.centered) static_cast<C *>(a.mean)[g] = mean;
       static_cast<C *>(a.inverse)[g] = inverse;
@@ -34,7 +34,7 @@ template <class T> __device__ void normRows(const NormArguments &a) {
     group.each([&](int64_t e, C v) {
       const int64_t p = parameterOf(a, e);
       C y = (v - mean) * inverse * readOr<T>(a.gamma, p, C(1)) + readOr<T>(a.beta, p, C(0));
-      if (a.silu) y = y / (C(1) + exponential(-y));
+      if (a.silu) y = y / (C(1) + exp(-y));
       static_cast<T *>(a.out)[e] = stored<T>(y);
     });
   }

@@ -48,7 +48,7 @@ template <class T> struct LambDirection {
     second = static_cast<T>(1 / sqrt(correction2));
   }
   static __device__ T power(const void *p, T factor) { return *static_cast<const T *>(p) * factor; }
-  __device__ T operator()(T m, T v) const { return m * first / (root(v) * second + epsilon); }
+  __device__ T operator()(T m, T v) const { return m * first / (sqrt(v) * second + epsilon); }
   __device__ T nextM(T m, T g) const { return b1 * m + r1 * g; }
   __device__ T nextV(T v, T g) const { return b2 * v + r2 * (g * g); }
 };

@@ -36,7 +36,7 @@ template <class T> __device__ void adam(const UpdateArguments &a, Items items) {
     const T mean = m[i] = b1 * m[i] + r1 * g, square = v[i] = b2 * v[i] + r2 * (g * g);
     T denominator = square;
     if (most) denominator = most[i] = most[i] < square ? square : most[i];
-    return model - step * (mean / (root(denominator) * unit + epsilon)) - decay * model;
+    return model - step * (mean / (sqrt(denominator) * unit + epsilon)) - decay * model;
   });
 }
 
@@ -52,7 +52,7 @@ template <class T> __device__ void rmsProp(const UpdateArguments &a, Items items
       const T m = mean[i] = keep * mean[i] + take * g;
       variance = next - m * m;
     }
-    return model - rate * (g / root(variance + epsilon)) - decay * model;
+    return model - rate * (g / sqrt(variance + epsilon)) - decay * model;
   });
 }
 
@@ -63,7 +63,7 @@ template <class T> __device__ void adagrad(const UpdateArguments &a, Items items
   T *sum = static_cast<T *>(a.momentum);
   u.run([=](int64_t i, T model, T g) {
     const T next = sum[i] = sum[i] + g * g;
-    return model - rate * (g / (root(next) + epsilon)) - decay * model;
+    return model - rate * (g / (sqrt(next) + epsilon)) - decay * model;
   });
 }
 

@@ -15,8 +15,6 @@ __device__ inline double valueOf(const DeviceScalar &s) {
   if (s.kind == 2) return static_cast<double>(*static_cast<const int64_t *>(s.data));
   return s.kind == 1 ? *static_cast<const double *>(s.data) : static_cast<double>(*static_cast<const float *>(s.data));
 }
-__device__ inline float root(float x) { return sqrtf(x); }
-__device__ inline double root(double x) { return sqrt(x); }
 
 /// The elements that a thread takes.
 struct Items {

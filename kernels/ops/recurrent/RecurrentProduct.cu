@@ -9,9 +9,6 @@ using ops::RecurrentProduct;
 
 constexpr int kTile = 16;
 
-__device__ inline float multiplyAdd(float a, float b, float c) { return fmaf(a, b, c); }
-__device__ inline double multiplyAdd(double a, double b, double c) { return fma(a, b, c); }
-
 /// Element `at` of a matrix of T or of the compute type.
 template <class T> __device__ inline Compute<T> element(const void *from, bool isStored, int64_t at) {
   if constexpr (!std::is_same_v<T, Compute<T>>)
@@ -41,7 +38,7 @@ template <class T> __device__ void product(const RecurrentProduct &p) {
         tileA[p.transA ? tx : ty][p.transA ? ty : tx] = a;
         tileB[p.transB ? tx : ty][p.transB ? ty : tx] = b;
         __syncthreads();
-        for (int k = 0; k < kTile; ++k) sum = multiplyAdd(tileA[ty][k], tileB[k][tx], sum);
+        for (int k = 0; k < kTile; ++k) sum = fma(tileA[ty][k], tileB[k][tx], sum);
         __syncthreads();
       }
     if (row >= p.m || column >= p.n) continue;

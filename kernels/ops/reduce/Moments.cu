@@ -20,8 +20,6 @@ __device__ inline int64_t offset(int64_t i, int32_t rank, const int64_t *dims, c
   }
   return at;
 }
-__device__ inline float expOf(float x) { return expf(x); }
-__device__ inline double expOf(double x) { return exp(x); }
 
 /// The mean; the sum of squared distances from it.
 template <class T> struct Variance {
@@ -42,7 +40,7 @@ template <class T> struct LogSumExp {
   static __device__ double of(Compute<T> x) { return static_cast<double>(x); }
   static __device__ double shift(double most, const ReduceArguments &) { return isinf(most) ? 0.0 : most; }
   static __device__ double term(Compute<T> x, double shift) {
-    return static_cast<double>(expOf(static_cast<Compute<T>>(x - static_cast<Compute<T>>(shift))));
+    return static_cast<double>(exp(static_cast<Compute<T>>(x - static_cast<Compute<T>>(shift))));
   }
   static __device__ double result(double sum, double shift, const ReduceArguments &) { return log(sum) + shift; }
 };

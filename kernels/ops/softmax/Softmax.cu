@@ -14,7 +14,7 @@ template <class T> __device__ void softmax(const void *in, void *out, int64_t ro
     const auto row = elementsOf(x, n);
     C top, sum;
     sumsOf(row, Itself{}, &top, &sum);
-    row.each([&](int64_t i, C v) { y[i] = stored<T>(static_cast<C>(expOf(v - top) / sum)); });
+    row.each([&](int64_t i, C v) { y[i] = stored<T>(static_cast<C>(exp(v - top) / sum)); });
   }
 }
 
@@ -27,8 +27,8 @@ template <class T> __device__ void logSoftmax(const void *in, void *out, int64_t
     const auto row = elementsOf(x, n);
     C top, sum;
     sumsOf(row, Itself{}, &top, &sum);
-    const C log = logOf(sum);
-    row.each([&](int64_t i, C v) { y[i] = stored<T>(static_cast<C>((v - top) - log)); });
+    const C logSum = log(sum);
+    row.each([&](int64_t i, C v) { y[i] = stored<T>(static_cast<C>((v - top) - logSum)); });
   }
 }
 
@@ -59,7 +59,7 @@ __device__ void logSoftmaxGrad(const void *out, const void *grad, void *dx, int6
     C sum = 0;
     row.each([&](int64_t, C v) { sum += v; });
     sum = warpSum(sum);
-    row.each([&](int64_t i, C v) { result[i] = stored<T>(static_cast<C>(v - expOf(load(y[i])) * sum)); });
+    row.each([&](int64_t i, C v) { result[i] = stored<T>(static_cast<C>(v - exp(load(y[i])) * sum)); });
   }
 }
 

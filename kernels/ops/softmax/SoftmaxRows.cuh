@@ -28,11 +28,6 @@ template <class C> __device__ C warpMax(C v) {
   return v;
 }
 
-__device__ inline float expOf(float x) { return expf(x); }
-__device__ inline double expOf(double x) { return exp(x); }
-__device__ inline float logOf(float x) { return logf(x); }
-__device__ inline double logOf(double x) { return log(x); }
-
 constexpr int kHeldOfRow = 16; // of a lane: rows of up to 512 elements are read once
 
 /// The elements of a row that a lane takes: of one tensor, or of two.
@@ -59,7 +54,7 @@ template <class E, class F, class C> __device__ void sumsOf(const E &elements, F
   });
   m = warpMax(m);
   C s = 0;
-  elements.each([&](int64_t, auto v) { s += expOf(number(v) - m); });
+  elements.each([&](int64_t, auto v) { s += exp(number(v) - m); });
   *top = m;
   *sum = warpSum(s);
 }

@@ -56,15 +56,6 @@ template <class F, class Body> __device__ void forNumbers(const RandomArguments 
   forNumbers<F>(a, body, [](F *) {});
 }
 
-__device__ inline float rootOf(float x) { return sqrtf(x); }
-__device__ inline double rootOf(double x) { return sqrt(x); }
-__device__ inline float logOf(float x) { return logf(x); }
-__device__ inline double logOf(double x) { return log(x); }
-__device__ inline float cosOf(float x) { return cosf(x); }
-__device__ inline double cosOf(double x) { return cos(x); }
-__device__ inline float sinOf(float x) { return sinf(x); }
-__device__ inline double sinOf(double x) { return sin(x); }
-
 template <class T> __device__ void uniform(const RandomArguments &a) {
   using F = Compute<T>;
   const F shift = static_cast<F>(a.a), scale = static_cast<F>(a.b - a.a), top = static_cast<F>(a.b);
@@ -84,9 +75,9 @@ template <class T> __device__ void normal(const RandomArguments &a) {
       [](F *u) {
 #pragma unroll
         for (int k = 0; k < kPerBlock<F>; k += 2) {
-          const F r = rootOf(F(-2) * logOf(F(1) - u[k])), angle = F(6.283185307179586476925) * u[k + 1];
-          u[k] = r * cosOf(angle);
-          u[k + 1] = r * sinOf(angle);
+          const F r = sqrt(F(-2) * log(F(1) - u[k])), angle = F(6.283185307179586476925) * u[k + 1];
+          u[k] = r * cos(angle);
+          u[k + 1] = r * sin(angle);
         }
       });
 }
