@@ -90,4 +90,16 @@ template <class C> __device__ inline ops::GatePoint<C> gate(const RecurrentItem 
   return gatePointOf(f.kind, static_cast<C>(f.alpha), static_cast<C>(f.beta), static_cast<C>(e.r.clip), v);
 }
 
+/// A kernel of the including file's Arguments: function<T> on them and the step, or on them alone. Either is launched
+/// with a step.
+#define OPC_RECURRENT_STEP(kernel, function, name, T)                                                                  \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
+      kernel##_##name(const __grid_constant__ Arguments a, int64_t s) {                                                \
+    function<T>(a, s);                                                                                                 \
+  }
+#define OPC_RECURRENT_ONCE(kernel, function, name, T)                                                                  \
+  extern "C" __global__ void __launch_bounds__(256, 1) kernel##_##name(const __grid_constant__ Arguments a, int64_t) { \
+    function<T>(a);                                                                                                    \
+  }
+
 } // namespace opc::cuda

@@ -108,18 +108,9 @@ template <class T> __device__ void gruFresh(const Arguments &a, int64_t s) {
 
 } // namespace
 
-#define OPC_RECURRENT_STEP(kernel, function, name, T)                                                                  \
-  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
-      kernel##_##name(const __grid_constant__ Arguments a, int64_t s) {                                                \
-    function<T>(a, s);                                                                                                 \
-  }
-#define OPC_RECURRENT_ENDS(kernel, function, name, T)                                                                  \
-  extern "C" __global__ void __launch_bounds__(256, 1) kernel##_##name(const __grid_constant__ Arguments a, int64_t) { \
-    function<T>(a);                                                                                                    \
-  }
 #define OPC_RECURRENT(name, T)                                                                                         \
-  OPC_RECURRENT_ENDS(recurrent_start, start, name, T)                                                                  \
-  OPC_RECURRENT_ENDS(recurrent_end, end, name, T)                                                                      \
+  OPC_RECURRENT_ONCE(recurrent_start, start, name, T)                                                                  \
+  OPC_RECURRENT_ONCE(recurrent_end, end, name, T)                                                                      \
   OPC_RECURRENT_STEP(rnn_step, rnnStep, name, T)                                                                       \
   OPC_RECURRENT_STEP(lstm_step, lstmStep, name, T)                                                                     \
   OPC_RECURRENT_STEP(gru_step, gruStep, name, T)                                                                       \

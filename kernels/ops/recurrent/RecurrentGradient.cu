@@ -244,29 +244,20 @@ template <class T> __device__ void byPeephole(const Arguments &a) {
 
 } // namespace
 
-#define OPC_RECURRENT_BACK(kernel, function, name, T)                                                                  \
-  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
-      kernel##_##name(const __grid_constant__ Arguments a, int64_t s) {                                                \
-    function<T>(a, s);                                                                                                 \
-  }
-#define OPC_RECURRENT_ALL(kernel, function, name, T)                                                                   \
-  extern "C" __global__ void __launch_bounds__(256, 1) kernel##_##name(const __grid_constant__ Arguments a, int64_t) { \
-    function<T>(a);                                                                                                    \
-  }
 #define OPC_RECURRENT_GRADIENT(name, T)                                                                                \
-  OPC_RECURRENT_ALL(recurrent_grad_start, start, name, T)                                                              \
-  OPC_RECURRENT_ALL(recurrent_grad_end, end, name, T)                                                                  \
-  OPC_RECURRENT_ALL(recurrent_before, before, name, T)                                                                 \
-  OPC_RECURRENT_ALL(recurrent_bias, bias, name, T)                                                                     \
-  OPC_RECURRENT_ALL(lstm_peephole, byPeephole, name, T)                                                                \
-  OPC_RECURRENT_ALL(rnn_gates, rnnGates, name, T)                                                                      \
-  OPC_RECURRENT_ALL(lstm_gates, lstmGates, name, T)                                                                    \
-  OPC_RECURRENT_ALL(gru_gates, gruGates, name, T)                                                                      \
-  OPC_RECURRENT_ALL(gru_fresh_gates, gruFreshGates, name, T)                                                           \
-  OPC_RECURRENT_BACK(rnn_back, rnnBack, name, T)                                                                       \
-  OPC_RECURRENT_BACK(lstm_back, lstmBack, name, T)                                                                     \
-  OPC_RECURRENT_BACK(gru_back, gruBack, name, T)                                                                       \
-  OPC_RECURRENT_BACK(gru_back_reset, gruBackReset, name, T)
+  OPC_RECURRENT_ONCE(recurrent_grad_start, start, name, T)                                                             \
+  OPC_RECURRENT_ONCE(recurrent_grad_end, end, name, T)                                                                 \
+  OPC_RECURRENT_ONCE(recurrent_before, before, name, T)                                                                \
+  OPC_RECURRENT_ONCE(recurrent_bias, bias, name, T)                                                                    \
+  OPC_RECURRENT_ONCE(lstm_peephole, byPeephole, name, T)                                                               \
+  OPC_RECURRENT_ONCE(rnn_gates, rnnGates, name, T)                                                                     \
+  OPC_RECURRENT_ONCE(lstm_gates, lstmGates, name, T)                                                                   \
+  OPC_RECURRENT_ONCE(gru_gates, gruGates, name, T)                                                                     \
+  OPC_RECURRENT_ONCE(gru_fresh_gates, gruFreshGates, name, T)                                                          \
+  OPC_RECURRENT_STEP(rnn_back, rnnBack, name, T)                                                                       \
+  OPC_RECURRENT_STEP(lstm_back, lstmBack, name, T)                                                                     \
+  OPC_RECURRENT_STEP(gru_back, gruBack, name, T)                                                                       \
+  OPC_RECURRENT_STEP(gru_back_reset, gruBackReset, name, T)
 OPC_EACH_FLOAT(OPC_RECURRENT_GRADIENT)
 
 } // namespace opc::cuda
