@@ -50,24 +50,17 @@ private:
 };
 template <class T> using LstmKernel = RecurrentKernel<T, LstmCell>;
 
-RecurrentCase named(const char *name, const char *direction) { return {name, direction}; }
 Case sample(const RecurrentCase &c) { return recurrentCase(CellKind::kLstm, c); }
 
 std::vector<Case> cases() {
-  RecurrentCase plain = named("plain", "forward"), lengths = named("lengths", "bidirectional");
-  plain.bias = false;
-  lengths.steps = 5, lengths.batch = 4, lengths.hidden = 9;
-  lengths.lengths = lengths.initial = true;
-  RecurrentCase first = named("batch_first", "bidirectional"), peephole = named("peephole", "reverse");
-  first.batchFirst = first.lengths = first.initial = true;
-  peephole.initial = true;
-  RecurrentCase coupled = named("coupled", "forward"), others = named("activations", "bidirectional"),
-                empty = named("no_steps", "forward");
-  others.initial = true;
+  const CommonRecurrentCases common("bidirectional");
+  RecurrentCase peephole{"peephole", "reverse"}, coupled{"coupled"}, others{"activations", "bidirectional"},
+      empty{"no_steps"};
+  peephole.initial = others.initial = true;
   empty.steps = 0, empty.initial = true;
-  return {sample(plain),
-          sample(lengths),
-          sample(first),
+  return {sample(common.plain),
+          sample(common.lengths),
+          sample(common.first),
           sample(peephole).In("peephole", {1, 12}),
           sample(coupled).In("peephole", {1, 12}).Attr("input_forget", true).Attr("clip", 0.375),
           sample(others)

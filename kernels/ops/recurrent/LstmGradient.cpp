@@ -127,16 +127,12 @@ template <class T> using LstmGradKernel = RecurrentGradKernel<T, LstmGradCell>;
 Case sample(const RecurrentCase &c) { return recurrentGradientCase(CellKind::kLstm, c); }
 
 std::vector<Case> cases() {
-  RecurrentCase plain{"plain"}, lengths{"lengths", "bidirectional"}, first{"batch_first", "bidirectional"};
-  plain.bias = false;
-  lengths.steps = 5, lengths.batch = 4, lengths.hidden = 9;
-  lengths.lengths = lengths.initial = true;
-  first.batchFirst = first.lengths = first.initial = true;
+  const CommonRecurrentCases common("bidirectional");
   RecurrentCase peephole{"peephole", "reverse"}, coupled{"coupled"}, others{"activations", "bidirectional"};
   peephole.initial = others.initial = true;
-  return {sample(plain),
-          sample(lengths),
-          sample(first),
+  return {sample(common.plain),
+          sample(common.lengths),
+          sample(common.first),
           sample(peephole).In("peephole", {1, 12}).Out("dpeephole"),
           sample(coupled).In("peephole", {1, 12}).Attr("input_forget", true).Attr("clip", 0.375).Out("dpeephole"),
           sample(others)

@@ -237,19 +237,24 @@ Case recurrentGradientCase(CellKind kind, const RecurrentCase &c) {
   return made;
 }
 
+CommonRecurrentCases::CommonRecurrentCases(const char *direction) {
+  plain.bias = false;
+  lengths.steps = 5, lengths.batch = 4, lengths.hidden = 9;
+  lengths.lengths = lengths.initial = true;
+  first.direction = direction;
+  first.batchFirst = first.lengths = first.initial = true;
+}
+
 std::vector<Case> gruCases(bool forward) {
   const auto sample = [forward](const RecurrentCase &c) {
     return forward ? recurrentCase(CellKind::kGru, c) : recurrentGradientCase(CellKind::kGru, c);
   };
-  RecurrentCase plain{"plain"}, lengths{"lengths", "bidirectional"}, first{"batch_first", "reverse"};
-  plain.bias = false;
-  lengths.steps = 5, lengths.batch = 4, lengths.hidden = 9;
-  lengths.lengths = lengths.initial = true;
-  first.batchFirst = first.lengths = first.initial = true;
+  const CommonRecurrentCases common("reverse");
   RecurrentCase late{"late", "bidirectional"}, others{"activations"};
   late.initial = late.lengths = true;
   const std::string gate = forward ? "HardSigmoid" : "Sigmoid"; // differences see the corners of the first
-  return {sample(plain), sample(lengths), sample(first), sample(late).Attr("linear_before_reset", true),
+  return {sample(common.plain), sample(common.lengths), sample(common.first),
+          sample(late).Attr("linear_before_reset", true),
           sample(others).Attr("activations", std::vector<std::string>{gate, "Softsign"}).Attr("clip", 0.625)};
 }
 

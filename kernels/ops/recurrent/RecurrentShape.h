@@ -65,6 +65,11 @@ struct RecurrentCase {
 };
 Case recurrentCase(CellKind kind, const RecurrentCase &c);
 Case recurrentGradientCase(CellKind kind, const RecurrentCase &c);
+/// What each kind has samples of.
+struct CommonRecurrentCases {
+  explicit CommonRecurrentCases(const char *direction); // of the one with the batch first
+  RecurrentCase plain{"plain"}, lengths{"lengths", "bidirectional"}, first{"batch_first"};
+};
 /// Those of gru, or of gru_grad.
 std::vector<Case> gruCases(bool forward);
 

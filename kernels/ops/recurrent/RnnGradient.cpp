@@ -60,13 +60,9 @@ template <class T> using RnnGradKernel = RecurrentGradKernel<T, RnnGradCell>;
 Case sample(const RecurrentCase &c) { return recurrentGradientCase(CellKind::kRnn, c); }
 
 std::vector<Case> cases() {
-  RecurrentCase plain{"plain"}, lengths{"lengths", "bidirectional"}, first{"batch_first", "reverse"};
-  plain.bias = false;
-  lengths.steps = 5, lengths.batch = 4, lengths.hidden = 9;
-  lengths.lengths = lengths.initial = true;
-  first.batchFirst = first.lengths = first.initial = true;
+  const CommonRecurrentCases common("reverse");
   RecurrentCase others{"activations", "bidirectional"};
-  return {sample(plain), sample(lengths), sample(first),
+  return {sample(common.plain), sample(common.lengths), sample(common.first),
           sample(others).Attr("activations", std::vector<std::string>{"Softplus", "Sigmoid"}).Attr("clip", 0.5)};
 }
 
