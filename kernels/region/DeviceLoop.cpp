@@ -7,6 +7,7 @@
 #include "DeviceRows.h"
 #include "RegionCode.h"
 #include "RegionKey.h"
+#include "opc/BroadcastDims.h"
 
 #include <algorithm>
 
@@ -117,36 +118,6 @@ namespace {
 
 constexpr int64_t kAccess = 16, kMostLanes = 8;
 
-/// The dimensions of the loop, innermost first, and every input's stride in each.
-struct Dim {
-  int64_t size;
-  std::vector<int64_t> strides;
-};
-std::vector<Dim> mergedDims(const Region &region) {
-  std::vector<Dim> dims;
-  const int64_t rank = region.shape.NumAxes();
-  std::vector<int64_t> step(region.inputs.size(), 1);
-  for (int64_t axis = rank; axis-- > 0;) {
-    Dim d{region.shape.At(axis), {}};
-    for (size_t k = 0; k < region.inputs.size(); ++k) {
-      const Shape &shape = region.inputs[k].shape();
-      const int64_t own = axis - (rank - shape.NumAxes());
-      const int64_t size = own >= 0 ? shape.At(own) : 1;
-      d.strides.push_back(size == 1 ? 0 : step[k]);
-      step[k] *= size;
-    }
-    if (d.size == 1) continue;
-    bool mayMerge = !dims.empty();
-    for (size_t k = 0; mayMerge && k < d.strides.size(); ++k)
-      mayMerge = d.strides[k] == dims.back().strides[k] * dims.back().size;
-    if (mayMerge)
-      dims.back().size *= d.size;
-    else
-      dims.push_back(std::move(d));
-  }
-  return dims;
-}
-
 } // namespace
 
 DeviceLoop deviceLoopOf(const Region &region) {
@@ -157,7 +128,9 @@ DeviceLoop deviceLoopOf(const Region &region) {
     widest = std::max(widest, static_cast<int64_t>(GetSizeOfDataType(d.data_type())));
   };
   bool isBroadcast = false;
+  std::vector<Shape> shapes;
   for (const TensorDesc &in : region.inputs) {
+    shapes.push_back(in.shape());
     const int64_t own = in.shape().elem_cnt();
     DeviceLoop::Input input;
     if (own == elements)
@@ -170,7 +143,7 @@ DeviceLoop deviceLoopOf(const Region &region) {
   for (uint32_t v : region.outputs) widen(region.descOf(v));
   int64_t lanes = std::min(kMostLanes, kAccess / widest);
   if (isBroadcast && elements > 0) {
-    std::vector<Dim> dims = mergedDims(region);
+    const std::vector<BroadcastDim> dims = broadcastDims(region.shape, shapes);
     while (dims.front().size % lanes) lanes /= 2;
     for (auto d = dims.rbegin(); d != dims.rend(); ++d) {
       loop.dims.push_back(d->size);

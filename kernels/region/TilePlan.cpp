@@ -1,6 +1,7 @@
 // Where the elements of a region's inputs lie.
 // SPDX-License-Identifier: Apache-2.0
 #include "TilePlan.h"
+#include "opc/BroadcastDims.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,21 +9,8 @@
 namespace opc {
 
 TileAccess::TileAccess(const Shape &input, const Shape &loop, size_t elementSize) : elementSize_(elementSize) {
-  const int64_t rank = loop.NumAxes();
-  int64_t step = 1;
   std::vector<Dim> dims; // innermost first
-  for (int64_t axis = rank; axis-- > 0;) {
-    const int64_t own = axis - (rank - input.NumAxes());
-    const int64_t size = own >= 0 ? input.At(own) : 1;
-    const Dim d{loop.At(axis), size == 1 ? 0 : step};
-    step *= size;
-    if (d.size == 1) continue;
-    if (!dims.empty() && d.stride == dims.back().stride * (d.stride == 0 ? 1 : dims.back().size) &&
-        (d.stride == 0) == (dims.back().stride == 0))
-      dims.back().size *= d.size;
-    else
-      dims.push_back(d);
-  }
+  for (const BroadcastDim &d : broadcastDims(loop, {input})) dims.push_back({d.size, d.strides[0]});
   if (input.elem_cnt() == loop.elem_cnt()) {
     kind_ = Kind::kWhole;
   } else if (input.elem_cnt() == 1) {

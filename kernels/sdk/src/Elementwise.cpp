@@ -2,6 +2,7 @@
 // rules.
 // SPDX-License-Identifier: Apache-2.0
 #include "opc/Elementwise.h"
+#include "opc/BroadcastDims.h"
 #include "opc/Convert.h"
 #include "opc/Dispatch.h"
 #include "opc/JoinableKernel.h"
@@ -79,40 +80,18 @@ struct Plan {
   uint32_t contiguous = 0;                    // inputs whose innermost stride is 1
 };
 
-Plan makePlan(const Shape &out, const std::vector<const Shape *> &inputs) {
+Plan makePlan(const Shape &out, const std::vector<Shape> &inputs) {
   Plan plan;
   plan.total = out.elem_cnt();
-  const int64_t rank = out.NumAxes();
-  struct Dim {
-    int64_t size;
-    int64_t stride[kMaxInputs];
-  };
-  std::vector<Dim> dims; // outermost first, without dimensions of one element
-  std::vector<int64_t> step(inputs.size(), 1);
-  for (int64_t axis = rank; axis-- > 0;) {
-    Dim d{out.At(axis), {}};
-    for (size_t k = 0; k < inputs.size(); ++k) {
-      const int64_t own = axis - (rank - inputs[k]->NumAxes());
-      const int64_t size = own >= 0 ? inputs[k]->At(own) : 1;
-      d.stride[k] = size == 1 ? 0 : step[k];
-      step[k] *= size;
-    }
-    if (d.size == 1) continue;
-    bool merge = !dims.empty();
-    for (size_t k = 0; merge && k < inputs.size(); ++k) merge = d.stride[k] == dims.back().stride[k] * dims.back().size;
-    if (merge)
-      dims.back().size *= d.size;
-    else
-      dims.push_back(d);
-  }
+  std::vector<BroadcastDim> dims = broadcastDims(out, inputs);
   std::reverse(dims.begin(), dims.end());
   plan.inner = dims.empty() ? 1 : dims.back().size;
   for (size_t k = 0; k < inputs.size(); ++k)
-    if (dims.empty() ? true : dims.back().stride[k] != 0) plan.contiguous |= 1u << k;
+    if (dims.empty() ? true : dims.back().strides[k] != 0) plan.contiguous |= 1u << k;
   plan.outerRank = dims.empty() ? 0 : static_cast<int>(dims.size()) - 1;
   for (int i = 0; i < plan.outerRank; ++i) {
     plan.dims[i] = dims[static_cast<size_t>(i)].size;
-    for (size_t k = 0; k < inputs.size(); ++k) plan.strides[k][i] = dims[static_cast<size_t>(i)].stride[k];
+    for (size_t k = 0; k < inputs.size(); ++k) plan.strides[k][i] = dims[static_cast<size_t>(i)].strides[k];
   }
   return plan;
 }
@@ -221,11 +200,11 @@ RowOfType makeRow(size_t inputs, size_t outSize, Row row, const void *parameters
 std::unique_ptr<BoundElementwise> makeBound(KernelComputeContext *ctx, const std::vector<Operand> &inputs,
                                             const Operand &output, const RowOfType &row) {
   auto bound = std::make_unique<BoundElementwise>();
-  std::vector<const Shape *> shapes;
+  std::vector<Shape> shapes;
   for (const Operand &operand : inputs) {
     const Tensor *t = ctx->Tensor4ArgNameAndIndex(operand.arg, 0);
     const auto k = shapes.size();
-    shapes.push_back(&t->shape());
+    shapes.push_back(t->shape());
     bound->in_[k] = t->raw_dptr();
     bound->inSize_[k] = operand.elementSize;
   }
