@@ -19,16 +19,6 @@ namespace {
 // Registers of a block stay in the L1 cache for expressions of up to some 50 nodes.
 constexpr int64_t kBlock = 128;
 
-template <class T> struct Stored {
-  using Compute = T;
-};
-template <> struct Stored<float16> {
-  using Compute = float;
-};
-template <> struct Stored<bfloat16> {
-  using Compute = float;
-};
-
 /// An expression and the values of its attribute parameters, ready to run over blocks.
 struct Interpreter {
   std::shared_ptr<const ScalarProgram> program;
@@ -94,7 +84,7 @@ template <class C> void runNode(const ScalarProgram::Node &n, C *out, const C *c
 /// An elementwise::Row whose parameter is a pointer to the Interpreter.
 template <class T>
 void interpretRow(const void *const *in, uint32_t contiguous, const void *parameters, void *output, int64_t n) {
-  using C = typename Stored<T>::Compute;
+  using C = user_op::ComputeType<T>;
   const Interpreter *self;
   std::memcpy(&self, parameters, sizeof self);
   const auto &nodes = self->program->nodes();
