@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "DeviceTypes.cuh"
 #include "index/FoundArguments.h"
+#include "support/ElementOrder.h"
 
 namespace opc::cuda {
 namespace {
 
 using ops::ArgwhereArguments;
+using ops::isBelow;
 using ops::SuppressionArguments;
 using ops::UniqueArguments;
 
@@ -138,15 +140,12 @@ namespace {
 
 // Rows ----------------------------------------------------------------------------------------------------------------
 
-/// NaN is above everything, and equal to itself.
-template <class C> __device__ bool below(C x, C y) { return x < y || (y != y && x == x); }
-
 template <class T> __device__ int compareRows(const UniqueArguments &a, int64_t i, int64_t j) {
   const T *x = static_cast<const T *>(a.in) + i * a.inner, *y = static_cast<const T *>(a.in) + j * a.inner;
   for (int64_t k = 0; k < a.inner; ++k) {
     const auto u = load(x[k]), v = load(y[k]);
-    if (below(u, v)) return -1;
-    if (below(v, u)) return 1;
+    if (isBelow(u, v)) return -1;
+    if (isBelow(v, u)) return 1;
   }
   return 0;
 }

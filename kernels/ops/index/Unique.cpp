@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "index/FoundArguments.h"
 #include "support/CudaTask.h"
+#include "support/ElementOrder.h"
 #include "support/Operator.h"
 #include "support/SbpRules.h"
 
@@ -22,21 +23,10 @@ Maybe<void> infer(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-/// Order of elements: NaN is above everything, and equal to itself.
-template <class T> bool before(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    return a < b;
-  } else {
-    using F = std::conditional_t<std::is_floating_point_v<T>, T, float>;
-    const F x = static_cast<F>(a), y = static_cast<F>(b);
-    return x < y || (y != y && x == x);
-  }
-}
-
 template <class T> int compareRows(const T *a, const T *b, int64_t inner) {
   for (int64_t k = 0; k < inner; ++k) {
-    if (before(a[k], b[k])) return -1;
-    if (before(b[k], a[k])) return 1;
+    if (isBelow(a[k], b[k])) return -1;
+    if (isBelow(b[k], a[k])) return 1;
   }
   return 0;
 }

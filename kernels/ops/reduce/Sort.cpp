@@ -1,6 +1,7 @@
 // sort, arg_sort and top_k along the last axis.
 // SPDX-License-Identifier: Apache-2.0
-#include "support/Operator.h"
+#include "support/ElementOrder.h"
+#include "support/Rows.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,17 +11,6 @@
 
 namespace opc::ops::reduce {
 namespace {
-
-/// Order of elements: NaN is above everything, as in numpy.
-template <class T> bool before(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    return a < b;
-  } else {
-    using F = std::conditional_t<std::is_floating_point_v<T>, T, float>;
-    const F x = static_cast<F>(a), y = static_cast<F>(b);
-    return x < y || (y != y && x == x);
-  }
-}
 
 Maybe<bool> isDescending(const OpContext *ctx) {
   const std::string &d = ctx->Attr<std::string>("direction");
@@ -55,6 +45,13 @@ Maybe<void> inferTopK(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
+/// The task of f(r, n) for each of the rows of n along the last axis.
+template <class F> std::unique_ptr<BoundKernel> bindLastAxis(const Shape &in, F f) {
+  const int64_t n = in.At(in.NumAxes() - 1);
+  return bindRows(n == 0 ? 0 : in.elem_cnt() / n, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, n)),
+                  [=](int64_t r) { f(r, n); });
+}
+
 template <class T> class SortKernel final : public BindingKernel {
 public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
@@ -62,18 +59,13 @@ public:
     const T *from = in.dptr<T>();
     T *to = ctx->Out("out").mut_dptr<T>();
     const bool descending = valueOf(isDescending(ctx));
-    const int64_t n = in.shape().At(in.shape().NumAxes() - 1), rows = n == 0 ? 0 : in.shape().elem_cnt() / n;
-    return bindTask([=](DeviceCtx *dev) {
-      dev->parallelFor(rows, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, n)), [&](int64_t b, int64_t e) {
-        for (int64_t r = b; r < e; ++r) {
-          T *row = to + r * n;
-          if (from != to) std::copy_n(from + r * n, n, row);
-          if (descending)
-            std::sort(row, row + n, [](T x, T y) { return before(y, x); });
-          else
-            std::sort(row, row + n, [](T x, T y) { return before(x, y); });
-        }
-      });
+    return bindLastAxis(in.shape(), [=](int64_t r, int64_t n) {
+      T *row = to + r * n;
+      if (from != to) std::copy_n(from + r * n, n, row);
+      if (descending)
+        std::sort(row, row + n, [](T x, T y) { return isBelow(y, x); });
+      else
+        std::sort(row, row + n, [](T x, T y) { return isBelow(x, y); });
     });
   }
 };
@@ -82,8 +74,8 @@ public:
 template <class T, class I> void sortPositions(const T *x, I *positions, int64_t n, bool descending) {
   for (int64_t i = 0; i < n; ++i) positions[i] = static_cast<I>(i);
   std::sort(positions, positions + n, [x, descending](I a, I b) {
-    const bool ab = descending ? before(x[b], x[a]) : before(x[a], x[b]);
-    const bool ba = descending ? before(x[a], x[b]) : before(x[b], x[a]);
+    const bool ab = descending ? isBelow(x[b], x[a]) : isBelow(x[a], x[b]);
+    const bool ba = descending ? isBelow(x[a], x[b]) : isBelow(x[b], x[a]);
     return ab || (!ba && a < b);
   });
 }
@@ -95,7 +87,7 @@ template <class T> struct Ranked {
   static Ranked of(T x, int64_t at) { return {x, at}; }
   int64_t at() const { return position; }
   bool operator>(const Ranked &o) const {
-    return before(o.value, value) || (!before(value, o.value) && position < o.position);
+    return isBelow(o.value, value) || (!isBelow(value, o.value) && position < o.position);
   }
 };
 /// The same in one number, of elements of at most 32 bits in rows of fewer than 2^32.
@@ -143,7 +135,7 @@ template <class R, class T> void topPositions(const T *x, int64_t *positions, R 
     const int64_t end = std::min(n, i + kBlock);
     const T least = x[heap[0].at()];
     bool isAny = false; // no branch in the loop, so that it vectorises
-    for (int64_t j = i; j < end; ++j) isAny |= before(least, x[j]);
+    for (int64_t j = i; j < end; ++j) isAny |= isBelow(least, x[j]);
     for (int64_t j = i; isAny && j < end; ++j) take(j);
   }
   std::sort(heap, heap + k, std::greater<>());
@@ -157,12 +149,8 @@ public:
     const T *from = in.dptr<T>();
     int32_t *to = ctx->Out("out").mut_dptr<int32_t>();
     const bool descending = valueOf(isDescending(ctx));
-    const int64_t n = in.shape().At(in.shape().NumAxes() - 1), rows = n == 0 ? 0 : in.shape().elem_cnt() / n;
-    return bindTask([=](DeviceCtx *dev) {
-      dev->parallelFor(rows, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, n)), [&](int64_t b, int64_t e) {
-        for (int64_t r = b; r < e; ++r) sortPositions(from + r * n, to + r * n, n, descending);
-      });
-    });
+    return bindLastAxis(in.shape(),
+                        [=](int64_t r, int64_t n) { sortPositions(from + r * n, to + r * n, n, descending); });
   }
 };
 
@@ -173,18 +161,14 @@ public:
     const T *from = in.dptr<T>();
     Tensor &out = ctx->Out("out");
     int64_t *to = out.mut_dptr<int64_t>();
-    const int64_t n = in.shape().At(in.shape().NumAxes() - 1), rows = n == 0 ? 0 : in.shape().elem_cnt() / n;
     const int64_t k = out.shape().At(out.shape().NumAxes() - 1);
-    const auto bind = [=, tmp = ctx->Tmp<uint64_t>()](auto tag) {
+    const auto bind = [=, &in, tmp = ctx->Tmp<uint64_t>()](auto tag) {
       auto *heap = reinterpret_cast<decltype(tag) *>(tmp);
-      return bindTask([=](DeviceCtx *dev) {
-        dev->parallelFor(rows, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, n)), [&](int64_t b, int64_t e) {
-          for (int64_t r = b; r < e; ++r) topPositions(from + r * n, to + r * k, heap + r * k, n, k);
-        });
-      });
+      return bindLastAxis(in.shape(),
+                          [=](int64_t r, int64_t n) { topPositions(from + r * n, to + r * k, heap + r * k, n, k); });
     };
     if constexpr (sizeof(T) <= 4)
-      if (n <= UINT32_MAX) return bind(RankedNumber{});
+      if (in.shape().At(in.shape().NumAxes() - 1) <= UINT32_MAX) return bind(RankedNumber{});
     return bind(Ranked<T>{});
   }
 };

@@ -3,20 +3,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "DeviceTypes.cuh"
 #include "reduce/LineArguments.h"
+#include "support/ElementOrder.h"
 
 namespace opc::cuda {
 namespace {
 
+using ops::isBelow;
 using ops::SortArguments;
 
 constexpr int kThreads = 256;
 
-/// NaN is above everything.
-template <class C> __device__ bool below(C x, C y) { return x < y || (y != y && x == x); }
-
 /// The order of positions by their elements x and y.
 template <class C> __device__ bool isFirst(C x, int32_t i, C y, int32_t j, bool isDescending) {
-  const bool ahead = isDescending ? below(y, x) : below(x, y), behind = isDescending ? below(x, y) : below(y, x);
+  const bool ahead = isDescending ? isBelow(y, x) : isBelow(x, y),
+             behind = isDescending ? isBelow(x, y) : isBelow(y, x);
   return ahead || (!behind && i < j);
 }
 
