@@ -113,19 +113,15 @@ std::unique_ptr<BoundKernel> bindGradB(KernelBindContext *ctx) {
 std::unique_ptr<BoundKernel> bindDot(KernelBindContext *ctx) {
   return reduce::bindWholeSum(ctx, "dot", {&ctx->In("x")}, &ctx->In("y"), ctx->Out("out"));
 }
-template <auto bind> struct Of {
-  template <class> using Kernel = FunctionKernel<bind>;
-};
-
 const KernelOptions kOnGpu = onGpu();
 
 REGISTER_KERNELS("matmul").Kernel<MatmulCuda, ProductTypes>("out", kOnGpu);
 REGISTER_KERNELS("batch_matmul").Kernel<MatmulCuda, ProductTypes>("out", kOnGpu);
 REGISTER_KERNELS("broadcast_matmul").Kernel<MatmulCuda, ProductTypes>("out", kOnGpu);
-REGISTER_KERNELS("matrix_vector_product").Kernel<Of<bindVector>::Kernel, ProductTypes>("out", kOnGpu);
-REGISTER_KERNELS("vector_matrix_product").Kernel<Of<bindVector>::Kernel, ProductTypes>("out", kOnGpu);
-REGISTER_KERNELS("broadcast_matmul_grad_b").Kernel<Of<bindGradB>::Kernel, types::Floating>("out", kOnGpu);
-REGISTER_KERNELS("dot").Kernel<Of<bindDot>::Kernel, ProductTypes>("out", onGpu().TmpSize([](InferContext *ctx) {
+REGISTER_KERNELS("matrix_vector_product").Kernel<OfFunction<bindVector>::Kernel, ProductTypes>("out", kOnGpu);
+REGISTER_KERNELS("vector_matrix_product").Kernel<OfFunction<bindVector>::Kernel, ProductTypes>("out", kOnGpu);
+REGISTER_KERNELS("broadcast_matmul_grad_b").Kernel<OfFunction<bindGradB>::Kernel, types::Floating>("out", kOnGpu);
+REGISTER_KERNELS("dot").Kernel<OfFunction<bindDot>::Kernel, ProductTypes>("out", onGpu().TmpSize([](InferContext *ctx) {
   return reduce::wholeSumSize(ctx, "x");
 }));
 

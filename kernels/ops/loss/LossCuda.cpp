@@ -80,21 +80,18 @@ constexpr ClassNames kSparse{"prediction", "label", nullptr, "out", nullptr, fal
     kNll{"input", "target", nullptr, "output", "out_weight", true},
     kNllGrad{"input", "target", "out_grad", "in_grad", nullptr, true};
 
-template <auto bind> struct Of {
-  template <class> using Kernel = FunctionKernel<bind>;
-};
-
-REGISTER_KERNELS("binary_cross_entropy").Kernel<Of<bindCrossEntropy>::Kernel, types::Floating>("input", onGpu());
+REGISTER_KERNELS("binary_cross_entropy")
+    .Kernel<OfFunction<bindCrossEntropy>::Kernel, types::Floating>("input", onGpu());
 REGISTER_KERNELS("binary_cross_entropy_with_logits")
-    .Kernel<Of<bindCrossEntropy>::Kernel, types::Floating>("input", onGpu());
-REGISTER_KERNELS("smooth_l1_loss").Kernel<Of<bindSmoothL1>::Kernel, types::Floating>("input", onGpu());
-REGISTER_KERNELS("kl_div_loss").Kernel<Of<bindKlDiv>::Kernel, types::Floating>("input", onGpu());
+    .Kernel<OfFunction<bindCrossEntropy>::Kernel, types::Floating>("input", onGpu());
+REGISTER_KERNELS("smooth_l1_loss").Kernel<OfFunction<bindSmoothL1>::Kernel, types::Floating>("input", onGpu());
+REGISTER_KERNELS("kl_div_loss").Kernel<OfFunction<bindKlDiv>::Kernel, types::Floating>("input", onGpu());
 REGISTER_KERNELS("sparse_cross_entropy")
-    .Kernel<Of<bindClasses<kSparse>>::Kernel, types::Floating>("prediction", onGpu());
+    .Kernel<OfFunction<bindClasses<kSparse>>::Kernel, types::Floating>("prediction", onGpu());
 REGISTER_KERNELS("sparse_cross_entropy_grad")
-    .Kernel<Of<bindClasses<kSparseGrad>>::Kernel, types::Floating>("prediction", onGpu());
-REGISTER_KERNELS("nll").Kernel<Of<bindClasses<kNll>>::Kernel, types::Floating>("input", onGpu());
-REGISTER_KERNELS("nll_grad").Kernel<Of<bindClasses<kNllGrad>>::Kernel, types::Floating>("out_grad", onGpu());
+    .Kernel<OfFunction<bindClasses<kSparseGrad>>::Kernel, types::Floating>("prediction", onGpu());
+REGISTER_KERNELS("nll").Kernel<OfFunction<bindClasses<kNll>>::Kernel, types::Floating>("input", onGpu());
+REGISTER_KERNELS("nll_grad").Kernel<OfFunction<bindClasses<kNllGrad>>::Kernel, types::Floating>("out_grad", onGpu());
 
 } // namespace
 } // namespace opc::ops::loss

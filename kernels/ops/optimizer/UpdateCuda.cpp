@@ -236,9 +236,6 @@ template <bool kIsLamb> std::unique_ptr<BoundKernel> bindNormsOp(KernelBindConte
   return bindNorms(ctx, kernelOf(ctx->op_type_name(), ctx->In("model").data_type()), a);
 }
 
-template <auto bind> struct Of {
-  template <class> using Kernel = FunctionKernel<bind>;
-};
 template <auto kBind> class JoiningUpdate final : public BindingKernel, public cuda::JoiningKernel {
 public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override { return kBind(ctx); }
@@ -254,11 +251,11 @@ REGISTER_KERNELS("adam_update").Kernel<Joining<bindAdam>::Kernel, ModelTypes>("m
 REGISTER_KERNELS("rmsprop_update").Kernel<Joining<bindRmsProp>::Kernel, ModelTypes>("model", onGpu());
 REGISTER_KERNELS("adagrad_update").Kernel<Joining<bindAdagrad>::Kernel, ModelTypes>("model", onGpu());
 REGISTER_KERNELS("l1_l2_regularize_gradient")
-    .Kernel<Of<bindRegularize>::Kernel, ModelTypes>("model", onGpu().Inplace("out", "model_diff"));
-REGISTER_KERNELS("lamb_update").Kernel<Of<bindLamb>::Kernel, ModelTypes>("model", withParts());
-REGISTER_KERNELS("lars_update").Kernel<Of<bindLars>::Kernel, ModelTypes>("model", withParts());
-REGISTER_KERNELS("lamb_norms").Kernel<Of<bindNormsOp<true>>::Kernel, ModelTypes>("model", withParts());
-REGISTER_KERNELS("lars_norms").Kernel<Of<bindNormsOp<false>>::Kernel, ModelTypes>("model", withParts());
+    .Kernel<OfFunction<bindRegularize>::Kernel, ModelTypes>("model", onGpu().Inplace("out", "model_diff"));
+REGISTER_KERNELS("lamb_update").Kernel<OfFunction<bindLamb>::Kernel, ModelTypes>("model", withParts());
+REGISTER_KERNELS("lars_update").Kernel<OfFunction<bindLars>::Kernel, ModelTypes>("model", withParts());
+REGISTER_KERNELS("lamb_norms").Kernel<OfFunction<bindNormsOp<true>>::Kernel, ModelTypes>("model", withParts());
+REGISTER_KERNELS("lars_norms").Kernel<OfFunction<bindNormsOp<false>>::Kernel, ModelTypes>("model", withParts());
 
 } // namespace
 } // namespace opc::ops::optimizer

@@ -49,12 +49,9 @@ size_t sumsSize(InferContext *ctx) {
   return isHalf(x.data_type()) ? static_cast<size_t>(x.shape().elem_cnt()) * sizeof(float) : 0;
 }
 
-template <auto kBind> struct Of {
-  template <class> using Kernel = FunctionKernel<kBind>;
-};
-
-REGISTER_KERNELS("roi_align").Kernel<Of<bindAlign>::Kernel, types::Floating>("x", onGpu());
-REGISTER_KERNELS("roi_align_grad").Kernel<Of<bindGrad>::Kernel, types::Floating>("x", onGpu().TmpSize(sumsSize));
+REGISTER_KERNELS("roi_align").Kernel<OfFunction<bindAlign>::Kernel, types::Floating>("x", onGpu());
+REGISTER_KERNELS("roi_align_grad")
+    .Kernel<OfFunction<bindGrad>::Kernel, types::Floating>("x", onGpu().TmpSize(sumsSize));
 
 } // namespace
 } // namespace opc::ops

@@ -113,18 +113,16 @@ std::unique_ptr<BoundKernel> bindTopK(KernelBindContext *ctx) {
                  bindLaunch(ctx, "first_positions", items, positions, out.mut_dptr<int64_t>(), items, n, k));
 }
 
-template <auto bind> struct Of {
-  template <class> using Kernel = FunctionKernel<bind>;
-};
 KernelOptions inplace() { return onGpu().Inplace("y", "x"); }
 
-REGISTER_KERNELS("cumsum").Kernel<Of<bindCumsum>::Kernel, types::Numbers>("x", inplace());
-REGISTER_KERNELS("cumprod").Kernel<Of<bindCumprod>::Kernel, types::Numbers>("x", inplace());
-REGISTER_KERNELS("linear_scan").Kernel<Of<bindLinearScan>::Kernel, types::Floating>("a", onGpu());
-REGISTER_KERNELS("cumprod_grad").Kernel<Of<bindCumprodGrad>::Kernel, types::Floating>("dy", onGpu());
-REGISTER_KERNELS("sort").Kernel<Of<bindSort>::Kernel, types::Numbers>("in", onGpu().TmpSize(positionsSize));
-REGISTER_KERNELS("arg_sort").Kernel<Of<bindArgSort>::Kernel, types::Numbers>("in", onGpu().TmpSize(positionsSize));
-REGISTER_KERNELS("top_k").Kernel<Of<bindTopK>::Kernel, types::Numbers>("in", onGpu().TmpSize(positionsSize));
+REGISTER_KERNELS("cumsum").Kernel<OfFunction<bindCumsum>::Kernel, types::Numbers>("x", inplace());
+REGISTER_KERNELS("cumprod").Kernel<OfFunction<bindCumprod>::Kernel, types::Numbers>("x", inplace());
+REGISTER_KERNELS("linear_scan").Kernel<OfFunction<bindLinearScan>::Kernel, types::Floating>("a", onGpu());
+REGISTER_KERNELS("cumprod_grad").Kernel<OfFunction<bindCumprodGrad>::Kernel, types::Floating>("dy", onGpu());
+REGISTER_KERNELS("sort").Kernel<OfFunction<bindSort>::Kernel, types::Numbers>("in", onGpu().TmpSize(positionsSize));
+REGISTER_KERNELS("arg_sort")
+    .Kernel<OfFunction<bindArgSort>::Kernel, types::Numbers>("in", onGpu().TmpSize(positionsSize));
+REGISTER_KERNELS("top_k").Kernel<OfFunction<bindTopK>::Kernel, types::Numbers>("in", onGpu().TmpSize(positionsSize));
 
 } // namespace
 } // namespace opc::ops::reduce

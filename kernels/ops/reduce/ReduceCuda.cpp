@@ -129,9 +129,6 @@ std::unique_ptr<BoundKernel> bindCount(KernelBindContext *ctx) {
   return bindWholeSum(ctx, "count_not_finite", {&ctx->In("x")}, nullptr, ctx->Out("y"));
 }
 
-template <auto bind> struct Of {
-  template <class> using Kernel = FunctionKernel<bind>;
-};
 template <class> using Kernel = FunctionKernel<bindReduce>;
 const KernelOptions kOnGpu = onGpu();
 KernelOptions withParts() {
@@ -149,12 +146,12 @@ REGISTER_KERNELS("reduce_any")
 REGISTER_KERNELS("reduce_all")
     .Kernel<Kernel, Join<types::Of<bool, float, double>, types::Integers>>("input_tensor", kOnGpu);
 REGISTER_KERNELS("logsumexp").Kernel<Kernel, types::Floating>("input_tensor", kOnGpu);
-REGISTER_KERNELS("reduce_sum_like").Kernel<Of<bindSumLike>::Kernel, types::Numbers>("x", kOnGpu);
-REGISTER_KERNELS("var").Kernel<Of<bindVar>::Kernel, types::Floating>("input", kOnGpu);
-REGISTER_KERNELS("reduce_prod_grad").Kernel<Of<bindProdGrad>::Kernel, types::Floating>("x", kOnGpu);
-REGISTER_KERNELS("square_sum").Kernel<Of<bindSquares>::Kernel, types::Floating>("x", withParts());
-REGISTER_KERNELS("multi_square_sum").Kernel<Of<bindSquares>::Kernel, types::Floating>("x", withParts());
-REGISTER_KERNELS("count_not_finite").Kernel<Of<bindCount>::Kernel, types::Floating>("x", withParts());
+REGISTER_KERNELS("reduce_sum_like").Kernel<OfFunction<bindSumLike>::Kernel, types::Numbers>("x", kOnGpu);
+REGISTER_KERNELS("var").Kernel<OfFunction<bindVar>::Kernel, types::Floating>("input", kOnGpu);
+REGISTER_KERNELS("reduce_prod_grad").Kernel<OfFunction<bindProdGrad>::Kernel, types::Floating>("x", kOnGpu);
+REGISTER_KERNELS("square_sum").Kernel<OfFunction<bindSquares>::Kernel, types::Floating>("x", withParts());
+REGISTER_KERNELS("multi_square_sum").Kernel<OfFunction<bindSquares>::Kernel, types::Floating>("x", withParts());
+REGISTER_KERNELS("count_not_finite").Kernel<OfFunction<bindCount>::Kernel, types::Floating>("x", withParts());
 
 } // namespace
 } // namespace opc::ops::reduce

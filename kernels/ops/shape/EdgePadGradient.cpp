@@ -52,9 +52,6 @@ template <EdgeForm form> std::unique_ptr<BoundKernel> bindOnGpu(KernelBindContex
   return bindLaunch(ctx, kernelOf("edge_pad_grad", dy.data_type()), dx.shape().elem_cnt(),
                     edgeArguments(*ctx, ctx->Desc("x").shape(), form, dy.raw_dptr(), dx.mut_raw_dptr()));
 }
-template <EdgeForm form> struct GradOnGpu {
-  template <class> using Kernel = FunctionKernel<bindOnGpu<form>>;
-};
 
 /// The gradient of `pad`.
 template <EdgeForm form>
@@ -72,7 +69,7 @@ std::function<void(OpRegistry &)> edgePadGrad(const char *pad, Shape dy, Shape x
              "it. The values of x are not read.")
         .Cases({Case("plain").In("dy", dy).In("x", x).Attr("padding", padding)})
         .template Kernel<Grad<form>::template Kernel, types::Floating>("dy")
-        .template Kernel<GradOnGpu<form>::template Kernel, types::Floating>("dy", onGpu());
+        .template Kernel<OfFunction<bindOnGpu<form>>::template Kernel, types::Floating>("dy", onGpu());
   };
 }
 auto padGradient(const char *grad) { return linearGradient({"x", "y"}, grad, {"dy", "dx"}, {"padding"}, {{"x", "x"}}); }

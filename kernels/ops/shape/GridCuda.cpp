@@ -89,16 +89,13 @@ std::unique_ptr<BoundKernel> bindAffineGrad(KernelBindContext *ctx) {
   return bindWarps(ctx, kernelOf("affine_grid_grad", dgrid.data_type()), a.batch * a.rank * (a.rank + 1), a);
 }
 
-template <auto bind> struct Of {
-  template <class> using Kernel = FunctionKernel<bind>;
-};
-
-REGISTER_KERNELS("grid_sample").Kernel<Of<bindSample>::Kernel, types::Floating>("input", onGpu());
-REGISTER_KERNELS("grid_sample_grad").Kernel<Of<bindGrad>::Kernel, types::Floating>("input", onGpu().TmpSize(sumsSize));
+REGISTER_KERNELS("grid_sample").Kernel<OfFunction<bindSample>::Kernel, types::Floating>("input", onGpu());
+REGISTER_KERNELS("grid_sample_grad")
+    .Kernel<OfFunction<bindGrad>::Kernel, types::Floating>("input", onGpu().TmpSize(sumsSize));
 REGISTER_KERNELS("grid_sample_grad_grad")
-    .Kernel<Of<bindSecond>::Kernel, types::Floating>("input", onGpu().TmpSize(sumsSize));
-REGISTER_KERNELS("affine_grid").Kernel<Of<bindAffine>::Kernel, types::Floating>("theta", onGpu());
-REGISTER_KERNELS("affine_grid_grad").Kernel<Of<bindAffineGrad>::Kernel, types::Floating>("dgrid", onGpu());
+    .Kernel<OfFunction<bindSecond>::Kernel, types::Floating>("input", onGpu().TmpSize(sumsSize));
+REGISTER_KERNELS("affine_grid").Kernel<OfFunction<bindAffine>::Kernel, types::Floating>("theta", onGpu());
+REGISTER_KERNELS("affine_grid_grad").Kernel<OfFunction<bindAffineGrad>::Kernel, types::Floating>("dgrid", onGpu());
 
 } // namespace
 } // namespace opc::ops

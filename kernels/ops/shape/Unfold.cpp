@@ -153,7 +153,6 @@ std::unique_ptr<BoundKernel> bindFoldOnGpu(KernelBindContext *ctx) {
   return bindLaunch(ctx, kernelOf("fold", y.data_type()), y.shape().elem_cnt(),
                     patchArguments(p, y.shape().Count(0, 2), ctx->In("x").raw_dptr(), y.mut_raw_dptr()));
 }
-template <class> using FoldOnGpu = FunctionKernel<bindFoldOnGpu>;
 
 /// The attributes of both ops.
 void patchAttrs(OpRegistry &op) {
@@ -195,7 +194,7 @@ REGISTER_USER_OP("fold")
          "image; pixels that several patches cover add up. The gradient of unfold.")
     .Cases({sample("plain", {2, 18, 20}, {3, 2}, {0, 0}, {1, 1}, {1, 1}).Attr("output_size", Pair{6, 6})})
     .Kernel<FoldKernel, types::Floating>("x")
-    .Kernel<FoldOnGpu, types::Floating>("x", onGpu());
+    .Kernel<OfFunction<bindFoldOnGpu>::Kernel, types::Floating>("x", onGpu());
 
 } // namespace
 } // namespace opc::ops

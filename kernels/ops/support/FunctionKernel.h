@@ -11,5 +11,9 @@ template <auto bind> class FunctionKernel final : public user_op::BindingKernel 
 public:
   std::unique_ptr<user_op::BoundKernel> Bind(user_op::KernelBindContext *ctx) const override { return bind(ctx); }
 };
+/// The same for each type of a list: .Kernel<OfFunction<bind>::Kernel, types::Floating>("x").
+template <auto bind> struct OfFunction {
+  template <class> using Kernel = FunctionKernel<bind>;
+};
 
 } // namespace opc::ops
