@@ -1,23 +1,12 @@
 // Operators whose output is the input's bytes under another shape: reshape, flatten, expand_dims, squeeze and the like.
 // SPDX-License-Identifier: Apache-2.0
+#include "support/FunctionKernel.h"
 #include "support/Operator.h"
 #include "support/SbpRules.h"
 #include "support/StridedCopy.h"
 
 namespace opc::ops {
 namespace {
-
-/// Copies when the planner could not give both tensors the same memory, and does nothing when it could.
-class ViewKernel final : public BindingKernel {
-public:
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    Tensor &out = ctx->Out("out");
-    const void *src = ctx->In("in").raw_dptr();
-    void *dst = out.mut_raw_dptr();
-    const int64_t bytes = out.shape().elem_cnt() * static_cast<int64_t>(GetSizeOfDataType(out.data_type()));
-    return bindTask([=](DeviceCtx *dev) { copyBytes(dev, src, dst, bytes); });
-  }
-};
 
 Maybe<void> setShape(InferContext *ctx, const Shape &shape) {
   ctx->Out("out") = TensorDesc(shape, ctx->In("in").data_type());
@@ -134,8 +123,8 @@ std::function<void(OpRegistry &)> view(const TensorDescInferFn &infer, const Sha
         .SetTensorDescInferFn(infer)
         .Sharding(sharding)
         .View()
-        .Kernel<ViewKernel>(KernelOptions().Inplace("out", "in"))
-        .Kernel<ViewKernel>(movesOnGpu().Inplace("out", "in"));
+        .Kernel<FunctionKernel<bindView>>(KernelOptions().Inplace("out", "in"))
+        .Kernel<FunctionKernel<bindView>>(movesOnGpu().Inplace("out", "in"));
   };
 }
 Case sample(const char *name, Shape in) {
@@ -193,7 +182,7 @@ REGISTER_USER_OP("identity")
     .View()
     .Doc("out = in.")
     .Cases({sample("matrix", {3, 5}), sample("scalar", {}), sample("empty", {0, 4})})
-    .Kernel<ViewKernel>(KernelOptions().Inplace("out", "in"));
+    .Kernel<FunctionKernel<bindView>>(KernelOptions().Inplace("out", "in"));
 
 // A copy is a tensor of its own, never a view: graphs use it to cut aliasing.
 REGISTER_USER_OP("copy")
@@ -207,8 +196,8 @@ REGISTER_USER_OP("copy")
     .Doc("out = in, in memory of its own. The attributes device_type, device_id and pin_memory are accepted from "
          "older graphs; where a tensor lives is decided by placement.")
     .Cases({sample("matrix", {3, 5}), sample("scalar", {})})
-    .Kernel<ViewKernel>()
-    .Kernel<ViewKernel>(movesOnGpu());
+    .Kernel<FunctionKernel<bindView>>()
+    .Kernel<FunctionKernel<bindView>>(movesOnGpu());
 
 } // namespace
 } // namespace opc::ops

@@ -44,6 +44,9 @@ inline user_op::KernelOptions movesOnGpu() { return user_op::KernelOptions().Dev
 
 /// memcpy on several threads; nothing when the addresses are equal.
 void copyBytes(const DeviceCtx *ctx, const void *src, void *dst, int64_t bytes);
+/// The task of an op whose output `out` is the bytes of `in`: copies when the planner could not give both tensors the
+/// same memory, and does nothing when it could.
+std::unique_ptr<user_op::BoundKernel> bindView(user_op::KernelBindContext *ctx);
 /// Sets `count` elements of `elementSize` bytes to the element at `value`.
 void fillElements(const DeviceCtx *ctx, size_t elementSize, const void *value, void *dst, int64_t count);
 
