@@ -9,13 +9,6 @@
 namespace opc::onnx_export {
 namespace {
 
-Wire swapped(Emission &e, const Wire &x) {
-  std::vector<int64_t> perm;
-  for (int64_t k = 0; k + 2 < x.rank(); ++k) perm.push_back(k);
-  perm.insert(perm.end(), {x.rank() - 1, x.rank() - 2});
-  return e.transpose(x, perm);
-}
-
 double scaleOf(Emission &e, const Wire &query) {
   const double scale = e.f("scale");
   return scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(query.dim(-1)));
@@ -78,7 +71,7 @@ struct EmittedScores {
 EmittedScores scoresOf(Emission &e) {
   EmittedScores made;
   const Wire query = e.in("query"), key = perHead(e, e.in("key"), query);
-  Wire scores = e.scaled(e.matmul(query, swapped(e, key)), scaleOf(e, query));
+  Wire scores = e.scaled(e.matmul(query, e.swapped(key)), scaleOf(e, query));
   if (const double cap = e.f("softcap"); cap > 0) {
     const Wire t = e.unary("Tanh", e.scaled(scores, 1 / cap));
     scores = e.scaled(t, cap);
@@ -120,11 +113,11 @@ void convertAttentionGrad(Emission &e) {
   const Wire p = e.unary("Exp", e.sub(scores, perQuery("log_sum")));
   Wire along = e.reduce("ReduceSum", e.mul(dout, e.in("out")), {dout.rank() - 1});
   if (e.has("dlog_sum")) along = e.sub(along, perQuery("dlog_sum"));
-  const Wire ds = e.mul(p, e.sub(e.matmul(dout, swapped(e, value)), along)), sloped = slope ? e.mul(ds, *slope) : ds;
+  const Wire ds = e.mul(p, e.sub(e.matmul(dout, e.swapped(value)), along)), sloped = slope ? e.mul(ds, *slope) : ds;
   const double scale = scaleOf(e, query);
-  e.out("dvalue", ofShared(e, e.matmul(swapped(e, p), dout), e.made("dvalue").shape()));
+  e.out("dvalue", ofShared(e, e.matmul(e.swapped(p), dout), e.made("dvalue").shape()));
   e.out("dquery", e.summedTo(e.scaled(e.matmul(sloped, key), scale), e.made("dquery").shape()));
-  e.out("dkey", ofShared(e, e.scaled(e.matmul(swapped(e, sloped), query), scale), e.made("dkey").shape()));
+  e.out("dkey", ofShared(e, e.scaled(e.matmul(e.swapped(sloped), query), scale), e.made("dkey").shape()));
   if (e.wants("dscores")) e.out("dscores", e.summedTo(ds, e.made("dscores").shape()));
 }
 

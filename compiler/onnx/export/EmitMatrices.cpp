@@ -5,13 +5,6 @@
 namespace opc::onnx_export {
 namespace {
 
-Wire swapped(Emission &e, const Wire &x) {
-  std::vector<int64_t> perm;
-  for (int64_t k = 0; k + 2 < x.rank(); ++k) perm.push_back(k);
-  perm.insert(perm.end(), {x.rank() - 1, x.rank() - 2});
-  return e.transpose(x, perm);
-}
-
 Wire withAddend(Emission &e, const Wire &product) {
   return e.has("_add_to_output") ? e.add(product, e.in("_add_to_output")) : product;
 }
@@ -31,7 +24,7 @@ void convertProduct(Emission &e) {
     return e.out(
         e.node("Gemm", inputs, {{"transA", left}, {"transB", right}, {"alpha", alpha}}, a.type, e.madeFirst().shape()));
   }
-  const Wire made = product(e, left && a.rank() > 1 ? swapped(e, a) : a, right && b.rank() > 1 ? swapped(e, b) : b);
+  const Wire made = product(e, left && a.rank() > 1 ? e.swapped(a) : a, right && b.rank() > 1 ? e.swapped(b) : b);
   e.out(withAddend(e, e.scaled(e.reshape(made, e.madeFirst().shape()), alpha)));
 }
 
@@ -40,7 +33,7 @@ void convertGradB(Emission &e) {
   const auto rows = [&](const Wire &x) {
     return e.reshape(x, {x.shape.elem_cnt() / std::max<int64_t>(x.dim(-1), 1), x.dim(-1)});
   };
-  e.out(withAddend(e, e.scaled(e.matmul(swapped(e, rows(a)), rows(b)), e.f("alpha"))));
+  e.out(withAddend(e, e.scaled(e.matmul(e.swapped(rows(a)), rows(b)), e.f("alpha"))));
 }
 
 void convertVectors(Emission &e, const char *left, const char *right) {

@@ -148,22 +148,18 @@ Wire places(Emission &e, const std::vector<int64_t> &size, DataType type, int64_
   return e.constant(type, Shape({*count, dims + 1}), values);
 }
 
-Wire swapped(Emission &e, const Wire &x) {
-  return e.transpose(x, x.rank() == 2 ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{0, 2, 1});
-}
-
 void convertAffineGrid(Emission &e) {
   const Wire theta = e.in("theta");
   int64_t count;
   const Wire base = places(e, e.ints("size"), theta.type, &count);
-  e.out(e.reshape(e.matmul(base, swapped(e, theta)), e.madeFirst().shape()));
+  e.out(e.reshape(e.matmul(base, e.swapped(theta)), e.madeFirst().shape()));
 }
 
 void convertAffineGridGrad(Emission &e) {
   const Wire d = e.in("dgrid");
   int64_t count;
   const Wire base = places(e, e.ints("size"), d.type, &count);
-  e.out(e.matmul(swapped(e, e.reshape(d, {d.dim(0), count, d.dim(-1)})), base));
+  e.out(e.matmul(e.swapped(e.reshape(d, {d.dim(0), count, d.dim(-1)})), base));
 }
 
 // Resizing: each axis by itself is a linear map.

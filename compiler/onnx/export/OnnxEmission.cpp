@@ -250,6 +250,13 @@ Wire Emission::transpose(const Wire &x, const std::vector<int64_t> &perm) {
   return moves ? node("Transpose", {x}, {{"perm", perm}}, x.type, shape) : x;
 }
 
+Wire Emission::swapped(const Wire &x) {
+  std::vector<int64_t> perm;
+  for (int64_t k = 0; k + 2 < x.rank(); ++k) perm.push_back(k);
+  perm.insert(perm.end(), {x.rank() - 1, x.rank() - 2});
+  return transpose(x, perm);
+}
+
 Wire Emission::expand(const Wire &x, const Shape &shape) {
   if (x.shape == shape) return x;
   return node("Expand", {x, integers({shape.begin(), shape.end()})}, {}, x.type, shape);

@@ -178,6 +178,8 @@ public:
   Wire reshape(const Wire &x, std::initializer_list<int64_t> dims) { return reshape(x, Shape(dims)); }
   Wire reshape(const Wire &x, const Shape &shape);
   Wire transpose(const Wire &x, const std::vector<int64_t> &perm);
+  /// Matrices transposed: the last two dimensions.
+  Wire swapped(const Wire &x);
   Wire expand(const Wire &x, const Shape &shape);
   Wire slice(const Wire &x, int64_t axis, int64_t begin, int64_t end, int64_t step = 1);
   Wire concat(const std::vector<Wire> &parts, int64_t axis);
