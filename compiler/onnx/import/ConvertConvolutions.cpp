@@ -60,20 +60,31 @@ int64_t windowCount(const Windows &w, size_t k, int64_t size) {
   return count;
 }
 
-namespace {
-
 std::vector<int64_t> kernelOf(const Term &weight) {
   const DimVector &dims = weight->shape().dim_vec();
   return dims.size() < 3 ? std::vector<int64_t>() : std::vector<int64_t>(dims.begin() + 2, dims.end());
 }
 
-/// A pad of the spatial dimensions.
-Term paddedImages(Conversion &c, const Term &x, const std::vector<int64_t> &before, const std::vector<int64_t> &after) {
+Attrs convolutionAttrs(const Windows &w, int64_t filters, int64_t groups) {
+  Attrs attrs = dataFormat();
+  attrs.insert({{"filters", filters},
+                {"padding_before", w.before},
+                {"kernel_size", w.kernel},
+                {"strides", w.strides},
+                {"dilation_rate", w.dilations},
+                {"groups", groups}});
+  return attrs;
+}
+
+Term paddedImages(Conversion &c, const Term &x, const std::vector<int64_t> &before, const std::vector<int64_t> &after,
+                  const Term &value) {
   std::vector<int64_t> first{0, 0}, last{0, 0};
   first.insert(first.end(), before.begin(), before.end());
   last.insert(last.end(), after.begin(), after.end());
-  return padded(c, x, first, last, "constant", nullptr);
+  return padded(c, x, first, last, "constant", value);
 }
+
+namespace {
 
 void convertConv(Conversion &c) {
   Term x = c.in(0);
@@ -86,13 +97,7 @@ void convertConv(Conversion &c) {
     x = paddedImages(c, x, w.before, w.after);
     w.before.assign(w.dims(), 0);
   }
-  Attrs attrs = dataFormat();
-  attrs.insert({{"filters", weight->dim(0)},
-                {"padding_before", w.before},
-                {"kernel_size", w.kernel},
-                {"strides", w.strides},
-                {"dilation_rate", w.dilations},
-                {"groups", c.i("group", 1)}});
+  const Attrs attrs = convolutionAttrs(w, weight->dim(0), c.i("group", 1));
   std::vector<Term> inputs{x, weight};
   if (c.has(2)) inputs.push_back(c.in(2));
   c.out(c.op("conv" + std::to_string(w.dims()) + "d", inputs, attrs));
@@ -124,17 +129,12 @@ void convertConvTranspose(Conversion &c) {
       w.after[k] = all - w.before[k];
     }
   }
-  Attrs attrs = dataFormat();
-  attrs.insert({{"filters", weight->dim(1) * groups},
-                {"padding_before", std::vector<int64_t>(dims, 0)},
-                {"kernel_size", w.kernel},
-                {"strides", w.strides},
-                {"dilation_rate", w.dilations},
-                {"groups", groups},
-                {"output_padding", std::vector<int64_t>(dims, 0)}});
   bool isPlain = w.isEven() && !wanted;
   for (size_t k = 0; k < dims; ++k) isPlain &= extra[k] < w.strides[k] && w.before[k] >= 0;
-  if (isPlain) attrs["padding_before"] = w.before, attrs["output_padding"] = extra;
+  const std::vector<int64_t> none(dims, 0);
+  Attrs attrs = convolutionAttrs(w, weight->dim(1) * groups, groups);
+  attrs["padding_before"] = isPlain ? w.before : none;
+  attrs["output_padding"] = isPlain ? extra : none;
   Term y = c.op("deconv" + std::to_string(dims) + "d", {x, weight}, attrs);
   if (!isPlain) { // the whole result, cropped or filled to what is wanted
     std::vector<int64_t> before, after;

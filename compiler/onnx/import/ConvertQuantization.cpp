@@ -354,28 +354,17 @@ void convertQLinearMatMul(Conversion &c) {
 /// The exact convolution in i32.
 Term integerConv(Conversion &c, const Term &given, const Term &xZero, const Term &weight, const Term &weightZero,
                  const Term &bias) {
-  const DimVector &dims = weight->shape().dim_vec();
   Term x = given;
-  Windows w =
-      windowsOf(c, x, dims.size() < 3 ? std::vector<int64_t>() : std::vector<int64_t>(dims.begin() + 2, dims.end()));
+  Windows w = windowsOf(c, x, kernelOf(weight));
   if (w.dims() > 3) c.unsupported(std::to_string(w.dims()) + " spatial dimensions");
   if (!w.isEven()) {
     // The zero point all around: of the run, it is taken off before.
-    std::vector<int64_t> first{0, 0}, last{0, 0};
-    first.insert(first.end(), w.before.begin(), w.before.end());
-    last.insert(last.end(), w.after.begin(), w.after.end());
     if (xZero && !xZero->value) c.unsupported("unequal pads around a zero point that is known in the run only");
-    x = padded(c, x, first, last, "constant", xZero);
+    x = paddedImages(c, x, w.before, w.after, xZero);
     w.before.assign(w.dims(), 0);
   }
-  Attrs attrs = dataFormat();
-  attrs.insert({{"filters", weight->dim(0)},
-                {"padding_before", w.before},
-                {"kernel_size", w.kernel},
-                {"strides", w.strides},
-                {"dilation_rate", w.dilations},
-                {"groups", c.i("group", 1)}});
-  return c.op("integer_conv" + std::to_string(w.dims()) + "d", {x, weight, xZero, weightZero, bias}, attrs);
+  return c.op("integer_conv" + std::to_string(w.dims()) + "d", {x, weight, xZero, weightZero, bias},
+              convolutionAttrs(w, weight->dim(0), c.i("group", 1)));
 }
 
 } // namespace
