@@ -189,26 +189,16 @@ template <template <class> class Op> Handler integerBinary(Type t) {
   default: throw Unsupported{"no integer type"};                                                                       \
   }
 
-template <template <class> class Op> Handler packed(Type t) { // two 16-bit halves
-  if (t == Type::kU16x2)
-    return [](Lanes &x, const Code &c) {
-      const uint64_t *a = x.source(c.a), *b = x.source(c.b);
-      uint64_t *d = x.destination(c.dst);
-      each(x.active, [&](int l) {
-        d[l] = put<uint16_t>(Op<uint16_t>::apply(uint16_t(a[l]), uint16_t(b[l]))) |
-               put<uint16_t>(Op<uint16_t>::apply(uint16_t(a[l] >> 16), uint16_t(b[l] >> 16))) << 16;
-      });
-      return Step::kNext;
-    };
-  return [](Lanes &x, const Code &c) {
-    const uint64_t *a = x.source(c.a), *b = x.source(c.b);
-    uint64_t *d = x.destination(c.dst);
-    each(x.active, [&](int l) {
-      d[l] = put<int16_t>(Op<int16_t>::apply(int16_t(a[l]), int16_t(b[l]))) |
-             put<int16_t>(Op<int16_t>::apply(int16_t(a[l] >> 16), int16_t(b[l] >> 16))) << 16;
-    });
-    return Step::kNext;
-  };
+template <class T, class Op> Step packed(Lanes &x, const Code &c) { // two 16-bit halves
+  const uint64_t *a = x.source(c.a), *b = x.source(c.b);
+  uint64_t *d = x.destination(c.dst);
+  each(x.active, [&](int l) {
+    d[l] = put<T>(Op::apply(T(a[l]), T(b[l]))) | put<T>(Op::apply(T(a[l] >> 16), T(b[l] >> 16))) << 16;
+  });
+  return Step::kNext;
+}
+template <template <class> class Op> Handler packed(Type t) {
+  return t == Type::kU16x2 ? packed<uint16_t, Op<uint16_t>> : packed<int16_t, Op<int16_t>>;
 }
 
 void sources(Decoder &d, Code &c, uint32_t count, Type t) {
