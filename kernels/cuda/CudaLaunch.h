@@ -60,10 +60,11 @@ protected:
 
 /// Threads of a block where a kernel says nothing else; its __launch_bounds__ say the same.
 constexpr uint32_t kBlock = 256;
-/// Blocks for `n` items of which each thread takes one at a time, in a loop over the grid: at most `limit`.
-inline Dim3 blocksFor(int64_t n, int64_t limit = 65535) {
-  const int64_t blocks = (n + kBlock - 1) / kBlock;
+/// A grid for so many blocks, where each block is a loop over the grid: at most `limit`.
+inline Dim3 gridOf(int64_t blocks, int64_t limit = 65535) {
   return {static_cast<uint32_t>(blocks < 1 ? 1 : blocks > limit ? limit : blocks), 1, 1};
 }
+/// The same for `n` items of which each thread takes one at a time.
+inline Dim3 blocksFor(int64_t n, int64_t limit = 65535) { return gridOf((n + kBlock - 1) / kBlock, limit); }
 
 } // namespace opc::cuda

@@ -3,6 +3,7 @@
 #include "CudaPrecision.h"
 #include "attention/AttentionArguments.h"
 #include "attention/AttentionShape.h"
+#include "support/CudaTask.h"
 
 namespace opc::ops {
 namespace {
@@ -53,9 +54,8 @@ Dim3 gridOf(int64_t rows, int64_t columns, int64_t heads) {
   const auto limited = [](int64_t n, int64_t limit) { return static_cast<uint32_t>(std::clamp<int64_t>(n, 1, limit)); };
   return {limited((rows + 15) / 16, INT32_MAX), limited((columns + 127) / 128, 65535), limited(heads, 65535)};
 }
-cuda::CudaFunction kernelOf(KernelBindContext *ctx, const char *name) {
-  return CudaLaunch::of(ctx->device_ctx())
-      .function(std::string(name) + "_" + dataTypeName(ctx->In("query").data_type()));
+std::string kernelOf(KernelBindContext *ctx, const char *name) {
+  return ops::kernelOf(name, ctx->In("query").data_type());
 }
 
 /// The matrix units take 128 queries at a time, of 16-bit floats; with few queries most of them would be idle.
@@ -73,14 +73,9 @@ template <class> class AttentionCuda final : public BindingKernel {
     a.sums = ctx->Out("log_sum").mut_raw_dptr();
     if (takesMatrixUnits(ctx, a)) {
       const int64_t blocks = (a.n + 127) / 128 * ((a.dv + 127) / 128) * a.heads;
-      const Dim3 grid{static_cast<uint32_t>(std::clamp<int64_t>(blocks, 1, INT32_MAX)), 1, 1};
-      return bindTask([=, kernel = kernelOf(ctx, "attention_units")](DeviceCtx *dev) {
-        if (a.heads * a.n > 0) CudaLaunch::of(dev).run(kernel, grid, {cuda::kBlock, 1, 1}, 0, a);
-      });
+      return bindGrid(ctx, kernelOf(ctx, "attention_units"), a.heads * a.n, cuda::gridOf(blocks, INT32_MAX), a);
     }
-    return bindTask([=, kernel = kernelOf(ctx, "attention")](DeviceCtx *dev) {
-      if (a.heads * a.n > 0) CudaLaunch::of(dev).run(kernel, gridOf(a.n, a.dv, a.heads), {cuda::kBlock, 1, 1}, 0, a);
-    });
+    return bindGrid(ctx, kernelOf(ctx, "attention"), a.heads * a.n, gridOf(a.n, a.dv, a.heads), a);
   }
 };
 
@@ -101,8 +96,11 @@ template <class> class AttentionGradCuda final : public BindingKernel {
     a.dvalue = ctx->Out("dvalue").mut_raw_dptr();
     if (ctx->Has("dscores")) a.dscores = ctx->Out("dscores").mut_raw_dptr();
     a.along = ctx->Tmp<char>();
-    return bindTask([=, along = kernelOf(ctx, "attention_along"), query = kernelOf(ctx, "attention_query_grad"),
-                     key = kernelOf(ctx, "attention_key_grad")](DeviceCtx *dev) {
+    const auto kernel = [&](const char *name) {
+      return CudaLaunch::of(ctx->device_ctx()).function(kernelOf(ctx, name));
+    };
+    return bindTask([=, along = kernel("attention_along"), query = kernel("attention_query_grad"),
+                     key = kernel("attention_key_grad")](DeviceCtx *dev) {
       CudaLaunch &device = CudaLaunch::of(dev);
       if (a.heads * a.n > 0) {
         device.run(along, cuda::blocksFor(a.heads * a.n * 32), {cuda::kBlock, 1, 1}, 0, a);
@@ -114,7 +112,7 @@ template <class> class AttentionGradCuda final : public BindingKernel {
   }
 };
 
-const KernelOptions kOnGpu = KernelOptions().Device(DeviceType::kGPU);
+const KernelOptions kOnGpu = onGpu();
 
 REGISTER_KERNELS("scaled_dot_product_attention").Kernel<AttentionCuda, types::Floating>("query", kOnGpu);
 REGISTER_KERNELS("scaled_dot_product_attention_grad")

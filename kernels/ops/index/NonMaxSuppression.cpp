@@ -116,8 +116,7 @@ public:
     const cuda::CudaFunction each = device.function("suppress_boxes"), all = device.function("join_boxes");
     return bindTask([=](DeviceCtx *dev) {
       cuda::CudaLaunch &gpu = cuda::CudaLaunch::of(dev);
-      const auto blocks = static_cast<uint32_t>(std::clamp<int64_t>(a.lists, 1, 65535));
-      gpu.run(each, {blocks, 1, 1}, {cuda::kBlock, 1, 1}, 0, a, orders);
+      gpu.run(each, cuda::gridOf(a.lists), {cuda::kBlock, 1, 1}, 0, a, orders);
       gpu.run(all, {1, 1, 1}, {cuda::kBlock, 1, 1}, 0, a);
     });
   }

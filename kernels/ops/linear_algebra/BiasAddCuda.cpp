@@ -1,6 +1,6 @@
 // bias_add on GPUs.
 // SPDX-License-Identifier: Apache-2.0
-#include "CudaLaunch.h"
+#include "support/CudaTask.h"
 #include "support/Operator.h"
 
 namespace opc::ops {
@@ -14,18 +14,11 @@ template <class T> class BiasAddCuda final : public BindingKernel {
     const void *a = ctx->In("a").raw_dptr(), *b = ctx->In("b").raw_dptr();
     void *out = ctx->Out("out").mut_raw_dptr();
     const int64_t n = shape.elem_cnt(), channels = shape.At(axis), inner = shape.Count(axis + 1);
-    const auto kernel = cuda::CudaLaunch::of(ctx->device_ctx())
-                            .function(std::string("bias_add_") + dataTypeName(GetDataType<T>::value));
-    return bindTask([=](DeviceCtx *dev) {
-      if (n > 0)
-        cuda::CudaLaunch::of(dev).run(kernel, cuda::blocksFor(n), {cuda::kBlock, 1, 1}, 0, a, b, out, n, channels,
-                                      inner);
-    });
+    return bindLaunch(ctx, kernelOf("bias_add", GetDataType<T>::value), n, a, b, out, n, channels, inner);
   }
 };
 
-REGISTER_KERNELS("bias_add")
-    .Kernel<BiasAddCuda, types::Numbers>("out", KernelOptions().Device(DeviceType::kGPU).Inplace("out", "a"));
+REGISTER_KERNELS("bias_add").Kernel<BiasAddCuda, types::Numbers>("out", onGpu().Inplace("out", "a"));
 
 } // namespace
 } // namespace opc::ops

@@ -53,8 +53,7 @@ std::unique_ptr<BoundKernel> bindProductOnGpu(KernelBindContext *ctx, DataType t
   const Tiling tiling = tilingOf(p, type, cuda::CudaPrecision::of(ctx->device_ctx()).takesMatrixUnits(type));
   const auto kernel = launch.function(kernelOf(tiling.kernel, type));
   auto tiles = [&](int64_t n) { return (n + tiling.side - 1) / tiling.side; };
-  const int64_t blocks = std::clamp<int64_t>(tiles(p.n) * tiles(p.m) * p.batches, 1, INT32_MAX);
-  const cuda::Dim3 grid{static_cast<uint32_t>(blocks), 1, 1};
+  const cuda::Dim3 grid = cuda::gridOf(tiles(p.n) * tiles(p.m) * p.batches, INT32_MAX);
   return bindTask([=](DeviceCtx *dev) { cuda::CudaLaunch::of(dev).run(kernel, grid, {256, 1, 1}, 0, p); });
 }
 

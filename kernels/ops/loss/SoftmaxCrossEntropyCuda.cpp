@@ -36,7 +36,7 @@ public:
   }
 };
 
-const KernelOptions kOnGpu = KernelOptions().Device(DeviceType::kGPU);
+const KernelOptions kOnGpu = onGpu();
 
 REGISTER_KERNELS("sparse_softmax_cross_entropy").Kernel<CrossEntropyCuda, types::Floating>("prediction", kOnGpu);
 REGISTER_KERNELS("softmax_cross_entropy").Kernel<CrossEntropyCuda, types::Floating>("prediction", kOnGpu);

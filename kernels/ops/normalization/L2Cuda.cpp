@@ -1,13 +1,11 @@
 // l2_normalize and its gradient on GPUs.
 // SPDX-License-Identifier: Apache-2.0
-#include "CudaLaunch.h"
 #include "normalization/L2Arguments.h"
 #include "normalization/NormShape.h"
+#include "support/CudaTask.h"
 
 namespace opc::ops::norm {
 namespace {
-
-using cuda::CudaLaunch;
 
 template <bool kGrad> class L2Cuda final : public BindingKernel {
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
@@ -27,20 +25,14 @@ template <bool kGrad> class L2Cuda final : public BindingKernel {
     a.inner = std::max<int64_t>(1, s.inner);
     a.epsilon = static_cast<double>(ctx->Attr<float>("epsilon"));
     a.width = s.inner > 1 ? 32 : 1;
-    const auto kernel =
-        CudaLaunch::of(ctx->device_ctx())
-            .function(ctx->op_type_name() + "_" + dataTypeName(ctx->In(kGrad ? "dy" : "x").data_type()));
-    const int64_t blocks = (a.vectors + a.width - 1) / a.width;
-    const cuda::Dim3 grid{static_cast<uint32_t>(std::clamp<int64_t>(blocks, 1, 65535)), 1, 1};
-    return bindTask([=](DeviceCtx *dev) {
-      if (a.vectors > 0) CudaLaunch::of(dev).run(kernel, grid, {cuda::kBlock, 1, 1}, 0, a);
-    });
+    return bindGrid(ctx, kernelOf(ctx->op_type_name(), ctx->In(kGrad ? "dy" : "x").data_type()), a.vectors,
+                    cuda::gridOf((a.vectors + a.width - 1) / a.width), a);
   }
 };
 
 template <class> using Forward = L2Cuda<false>;
 template <class> using Backward = L2Cuda<true>;
-const KernelOptions kOnGpu = KernelOptions().Device(DeviceType::kGPU);
+const KernelOptions kOnGpu = onGpu();
 
 REGISTER_KERNELS("l2_normalize").Kernel<Forward, types::Floating>("x", kOnGpu);
 REGISTER_KERNELS("l2_normalize_grad").Kernel<Backward, types::Floating>("dy", kOnGpu);

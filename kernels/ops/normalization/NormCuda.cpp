@@ -1,8 +1,8 @@
 // layer_norm, rms_norm, group_norm, batch normalisation and their gradients on GPUs.
 // SPDX-License-Identifier: Apache-2.0
-#include "CudaLaunch.h"
 #include "normalization/GroupShape.h"
 #include "normalization/NormArguments.h"
+#include "support/CudaTask.h"
 
 namespace opc::ops::norm {
 namespace {
@@ -59,10 +59,9 @@ class Launcher {
 public:
   Launcher(KernelBindContext *ctx, const char *name)
       : kernel_(CudaLaunch::of(ctx->device_ctx())
-                    .function(std::string("norm_") + name + "_" + dataTypeName(ctx->Desc("x").data_type()))) {}
+                    .function(kernelOf(std::string("norm_") + name, ctx->Desc("x").data_type()))) {}
   void blocks(DeviceCtx *dev, int64_t n, const NormArguments &a) const {
-    const cuda::Dim3 grid{static_cast<uint32_t>(std::clamp<int64_t>(n, 1, 65535)), 1, 1};
-    if (n > 0) CudaLaunch::of(dev).run(kernel_, grid, {cuda::kBlock, 1, 1}, 0, a);
+    if (n > 0) CudaLaunch::of(dev).run(kernel_, cuda::gridOf(n), {cuda::kBlock, 1, 1}, 0, a);
   }
   void threads(DeviceCtx *dev, int64_t n, const NormArguments &a) const {
     if (n > 0) CudaLaunch::of(dev).run(kernel_, cuda::blocksFor(n), {cuda::kBlock, 1, 1}, 0, a);
@@ -243,7 +242,7 @@ template <class> class BatchNormGradCuda final : public BindingKernel {
   }
 };
 
-const KernelOptions kOnGpu = KernelOptions().Device(DeviceType::kGPU);
+const KernelOptions kOnGpu = onGpu();
 
 REGISTER_KERNELS("layer_norm").Kernel<LayerNormCuda, types::Floating>("x", kOnGpu);
 REGISTER_KERNELS("rms_norm").Kernel<LayerNormCuda, types::Floating>("x", kOnGpu);

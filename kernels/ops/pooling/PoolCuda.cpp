@@ -1,14 +1,12 @@
 // Poolings and their gradients on GPUs.
 // SPDX-License-Identifier: Apache-2.0
-#include "CudaLaunch.h"
 #include "pooling/PoolArguments.h"
 #include "pooling/PoolGeometry.h"
+#include "support/CudaTask.h"
 #include "support/IndexWatch.h"
 
 namespace opc::ops {
 namespace {
-
-using cuda::CudaLaunch;
 
 int64_t volume(const Spatial &s) { return s[0] * s[1] * s[2]; }
 
@@ -33,10 +31,7 @@ PoolArguments argumentsOf(KernelBindContext *ctx, const PoolGeometry &g, Pooling
 
 std::unique_ptr<BoundKernel> bindPool(KernelBindContext *ctx, const std::string &name, const PoolArguments &a,
                                       int64_t count, cuda::Dim3 grid) {
-  const auto kernel = CudaLaunch::of(ctx->device_ctx()).function(name + "_" + dataTypeName(ctx->Desc("x").data_type()));
-  return bindTask([=](DeviceCtx *dev) {
-    if (count > 0) CudaLaunch::of(dev).run(kernel, grid, {cuda::kBlock, 1, 1}, 0, a);
-  });
+  return bindGrid(ctx, kernelOf(name, ctx->Desc("x").data_type()), count, grid, a);
 }
 
 template <Pooling kKind> class PoolCuda final : public BindingKernel {
@@ -73,8 +68,7 @@ template <Pooling kKind> class PoolGradCuda final : public BindingKernel {
     }
     if (!a.indices && isGathered(g)) return bindPool(ctx, "max_pool_grad_gather", a, count, cuda::blocksFor(count));
     const int64_t blocks = a.planes * ((g.inPlane() + 2047) / 2048);
-    return bindPool(ctx, "max_pool_grad_scatter", a, count,
-                    {static_cast<uint32_t>(std::clamp<int64_t>(blocks, 1, 65535)), 1, 1});
+    return bindPool(ctx, "max_pool_grad_scatter", a, count, cuda::gridOf(blocks));
   }
 };
 
@@ -86,7 +80,7 @@ template <class> using AvgPoolGrad = PoolGradCuda<Pooling::kAvg>;
 template <class> using AdaptivePoolGrad = PoolGradCuda<Pooling::kAdaptive>;
 
 using MaxTypes = Join<types::Floating, types::Of<int32_t>>;
-const KernelOptions kOnGpu = KernelOptions().Device(DeviceType::kGPU);
+const KernelOptions kOnGpu = onGpu();
 
 REGISTER_KERNELS("max_pool_1d").Kernel<MaxPool, MaxTypes>("x", kOnGpu);
 REGISTER_KERNELS("max_pool_2d").Kernel<MaxPool, MaxTypes>("x", kOnGpu);

@@ -51,12 +51,8 @@ template <bool kFused> class IntegerConvCuda final : public BindingKernel {
     a.conv.out = ctx->Out("out").mut_raw_dptr();
     const int64_t rows = g.batch * volume(g.out), columns = a.conv.perGroup, count = rows * g.filters;
     const bool tiles = columns >= kFewColumns;
-    const auto kernel =
-        cuda::CudaLaunch::of(ctx->device_ctx()).function(tiles ? "integer_conv_tiles" : "integer_conv_elements");
-    const cuda::Dim3 grid = tiles ? gridOfTiles(rows, columns, g.groups) : cuda::blocksFor(count);
-    return bindTask([=](DeviceCtx *dev) {
-      if (count > 0) cuda::CudaLaunch::of(dev).run(kernel, grid, {cuda::kBlock, 1, 1}, 0, a);
-    });
+    return bindGrid(ctx, tiles ? "integer_conv_tiles" : "integer_conv_elements", count,
+                    tiles ? gridOfTiles(rows, columns, g.groups) : cuda::blocksFor(count), a);
   }
 };
 
@@ -88,12 +84,7 @@ class IntegerMatmulCuda final : public BindingKernel {
     for (int32_t i = 0; i < a.rank; ++i) a.dims[i] = out.At(i);
     batchSteps(left, out, a.stepA);
     batchSteps(ctx->In("b").shape(), out, a.stepB);
-    const auto kernel = cuda::CudaLaunch::of(ctx->device_ctx()).function("integer_matmul_tiles");
-    const int64_t count = out.elem_cnt();
-    const cuda::Dim3 grid = gridOfTiles(a.m, a.n, a.batches);
-    return bindTask([=](DeviceCtx *dev) {
-      if (count > 0) cuda::CudaLaunch::of(dev).run(kernel, grid, {cuda::kBlock, 1, 1}, 0, a);
-    });
+    return bindGrid(ctx, "integer_matmul_tiles", out.elem_cnt(), gridOfTiles(a.m, a.n, a.batches), a);
   }
 };
 

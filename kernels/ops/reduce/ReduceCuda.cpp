@@ -51,13 +51,8 @@ ReduceArguments reduceArguments(const Tensor &in, Tensor &out, const std::vector
 std::unique_ptr<BoundKernel> bindReduction(KernelBindContext *ctx, const std::string &name, DataType type,
                                            const ReduceArguments &a) {
   const bool rows = goesByRows(a);
-  const auto kernel =
-      cuda::CudaLaunch::of(ctx->device_ctx()).function(kernelOf(name + (rows ? "_rows" : "_columns"), type));
-  const cuda::Dim3 grid = rows ? cuda::Dim3{static_cast<uint32_t>(std::clamp<int64_t>(a.outputs, 1, 65535)), 1, 1}
-                               : cuda::blocksFor(a.outputs);
-  return bindTask([=](DeviceCtx *dev) {
-    if (a.outputs > 0) cuda::CudaLaunch::of(dev).run(kernel, grid, {cuda::kBlock, 1, 1}, 0, a);
-  });
+  return bindGrid(ctx, kernelOf(name + (rows ? "_rows" : "_columns"), type), a.outputs,
+                  rows ? cuda::gridOf(a.outputs) : cuda::blocksFor(a.outputs), a);
 }
 
 std::unique_ptr<BoundKernel> bindWholeSum(KernelBindContext *ctx, const std::string &name,

@@ -1,13 +1,11 @@
 // Upsamplings and their gradients on GPUs.
 // SPDX-License-Identifier: Apache-2.0
-#include "CudaLaunch.h"
 #include "shape/UpsampleArguments.h"
+#include "support/CudaTask.h"
 #include "support/Operator.h"
 
 namespace opc::ops {
 namespace {
-
-using cuda::CudaLaunch;
 
 /// As the CPU's (shape/Upsample.h): a given scale counts as it is.
 UpsampleAxis axisOf(int64_t in, int64_t out, bool align, double scale) {
@@ -30,18 +28,14 @@ template <bool kAligned> class UpsampleCuda final : public BindingKernel {
     a.planes = in.Count(0, 2);
     a.rows = axisOf(in.At(2), out.At(2), a.align, sized ? 0 : ctx->Attr<double>("height_scale"));
     a.columns = axisOf(in.At(3), out.At(3), a.align, sized ? 0 : ctx->Attr<double>("width_scale"));
-    const int64_t count = (backward ? in : out).elem_cnt();
-    const auto kernel = CudaLaunch::of(ctx->device_ctx())
-                            .function(ctx->op_type_name() + "_" + dataTypeName(ctx->Desc("x").data_type()));
-    return bindTask([=](DeviceCtx *dev) {
-      if (count > 0) CudaLaunch::of(dev).run(kernel, cuda::blocksFor(count), {cuda::kBlock, 1, 1}, 0, a);
-    });
+    return bindLaunch(ctx, kernelOf(ctx->op_type_name(), ctx->Desc("x").data_type()), (backward ? in : out).elem_cnt(),
+                      a);
   }
 };
 
 template <class> using Nearest = UpsampleCuda<false>;
 template <class> using Smooth = UpsampleCuda<true>;
-const KernelOptions kOnGpu = KernelOptions().Device(DeviceType::kGPU);
+const KernelOptions kOnGpu = onGpu();
 
 REGISTER_KERNELS("upsample_nearest_2d").Kernel<Nearest, types::Floating>("x", kOnGpu);
 REGISTER_KERNELS("upsample_bilinear_2d").Kernel<Smooth, types::Floating>("x", kOnGpu);

@@ -1,17 +1,10 @@
 // softmax, log_softmax and their gradients on GPUs.
 // SPDX-License-Identifier: Apache-2.0
-#include "CudaLaunch.h"
+#include "support/CudaTask.h"
 #include "support/Operator.h"
 
 namespace opc::ops {
 namespace {
-
-using cuda::CudaLaunch;
-
-/// A warp for each row of the last axis.
-cuda::Dim3 gridOfRows(int64_t rows) {
-  return {static_cast<uint32_t>(std::clamp<int64_t>((rows + 7) / 8, 1, 65535)), 1, 1};
-}
 
 template <class T> class SoftmaxCuda final : public BindingKernel {
 public:
@@ -21,11 +14,7 @@ public:
     const void *from = in.raw_dptr();
     const Shape &shape = in.shape();
     const int64_t n = shape.At(shape.NumAxes() - 1), rows = n == 0 ? 0 : shape.elem_cnt() / n;
-    const auto kernel =
-        CudaLaunch::of(ctx->device_ctx()).function(ctx->op_type_name() + "_" + dataTypeName(GetDataType<T>::value));
-    return bindTask([=](DeviceCtx *dev) {
-      if (rows > 0) CudaLaunch::of(dev).run(kernel, gridOfRows(rows), {cuda::kBlock, 1, 1}, 0, from, to, rows, n);
-    });
+    return bindWarps(ctx, kernelOf(ctx->op_type_name(), GetDataType<T>::value), rows, from, to, rows, n);
   }
 };
 
@@ -37,15 +26,11 @@ public:
     void *dx = ctx->Out("dx").mut_raw_dptr();
     const Shape &shape = grad.shape();
     const int64_t n = shape.At(shape.NumAxes() - 1), rows = n == 0 ? 0 : shape.elem_cnt() / n;
-    const auto kernel =
-        CudaLaunch::of(ctx->device_ctx()).function(ctx->op_type_name() + "_" + dataTypeName(GetDataType<T>::value));
-    return bindTask([=](DeviceCtx *dev) {
-      if (rows > 0) CudaLaunch::of(dev).run(kernel, gridOfRows(rows), {cuda::kBlock, 1, 1}, 0, y, dy, dx, rows, n);
-    });
+    return bindWarps(ctx, kernelOf(ctx->op_type_name(), GetDataType<T>::value), rows, y, dy, dx, rows, n);
   }
 };
 
-const KernelOptions kOnGpu = KernelOptions().Device(DeviceType::kGPU);
+const KernelOptions kOnGpu = onGpu();
 
 REGISTER_KERNELS("softmax").Kernel<SoftmaxCuda, types::Floating>("in", kOnGpu);
 REGISTER_KERNELS("log_softmax").Kernel<SoftmaxCuda, types::Floating>("in", kOnGpu);

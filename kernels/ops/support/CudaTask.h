@@ -16,15 +16,20 @@ inline user_op::KernelOptions onGpu() { return user_op::KernelOptions().Device(D
 inline std::string kernelOf(const std::string &name, DataType type) { return name + "_" + dataTypeName(type); }
 inline std::string kernelOf(const std::string &name, size_t bytes) { return name + "_" + std::to_string(bytes); }
 
-/// The task that launches a kernel with these arguments over `items`, each taken by a thread in a loop over the grid.
-/// There is none to launch without items.
+/// The task that launches a kernel with these arguments in the blocks of a grid. There is none to launch without items.
+template <class... Args>
+std::unique_ptr<user_op::BoundKernel> bindGrid(user_op::KernelBindContext *ctx, const std::string &kernel,
+                                               int64_t items, cuda::Dim3 grid, Args... args) {
+  const cuda::CudaFunction f = cuda::CudaLaunch::of(ctx->device_ctx()).function(kernel);
+  return user_op::bindTask([=](DeviceCtx *dev) {
+    if (items > 0) cuda::CudaLaunch::of(dev).run(f, grid, {cuda::kBlock, 1, 1}, 0, args...);
+  });
+}
+/// The same over the items, each taken by a thread in a loop over the grid.
 template <class... Args>
 std::unique_ptr<user_op::BoundKernel> bindLaunch(user_op::KernelBindContext *ctx, const std::string &kernel,
                                                  int64_t items, Args... args) {
-  const cuda::CudaFunction f = cuda::CudaLaunch::of(ctx->device_ctx()).function(kernel);
-  return user_op::bindTask([=](DeviceCtx *dev) {
-    if (items > 0) cuda::CudaLaunch::of(dev).run(f, cuda::blocksFor(items), {cuda::kBlock, 1, 1}, 0, args...);
-  });
+  return bindGrid(ctx, kernel, items, cuda::blocksFor(items), args...);
 }
 /// The same over rows, each taken by a warp.
 template <class... Args>
