@@ -8,34 +8,18 @@ namespace opc::ops::reduce {
 namespace {
 
 /// Sum of squared distances from the shift, in f64: a shift rounded to f32 would leave a bias.
-template <class T> struct SquaredDistanceReducer {
-  using Load = LoadOf<T>;
-  using Lane = double;
-  using Acc = double;
-  Lane lane0() const { return 0; }
-  Acc acc0() const { return 0; }
-  Lane step(Lane a, Load x, double mean) const {
+template <class T> struct SquaredDistanceReducer : SumIn<T, double, double> {
+  double step(double a, LoadOf<T> x, double mean) const {
     const double d = static_cast<double>(x) - mean;
     return a + d * d;
   }
-  Lane join(Lane a, Lane b) const { return a + b; }
-  Acc merge(Acc a, Lane b) const { return a + b; }
-  Acc combine(Acc a, Acc b) const { return a + b; }
 };
 
 /// Sum of exp(x - shift).
-template <class T> struct ExpSumReducer {
-  using Load = LoadOf<T>;
-  using Lane = double;
-  using Acc = double;
-  Lane lane0() const { return 0; }
-  Acc acc0() const { return 0; }
-  Lane step(Lane a, Load x, double shift) const {
-    return a + static_cast<double>(std::exp(static_cast<Load>(x - static_cast<Load>(shift))));
+template <class T> struct ExpSumReducer : SumIn<T, double, double> {
+  double step(double a, LoadOf<T> x, double shift) const {
+    return a + static_cast<double>(std::exp(static_cast<LoadOf<T>>(x - static_cast<LoadOf<T>>(shift))));
   }
-  Lane join(Lane a, Lane b) const { return a + b; }
-  Acc merge(Acc a, Lane b) const { return a + b; }
-  Acc combine(Acc a, Acc b) const { return a + b; }
 };
 
 /// `var` names its axes dim, and an empty list means all of them.

@@ -2,24 +2,13 @@
 // the gradient of products, in two passes as well.
 // SPDX-License-Identifier: Apache-2.0
 #include "BlockJoin.cuh"
-#include "DeviceTypes.cuh"
 #include "HeldElements.cuh"
-#include "reduce/ReduceArguments.h"
+#include "reduce/ReducePlaces.cuh"
 
 namespace opc::cuda {
 namespace {
 
 using ops::ReduceArguments;
-
-__device__ inline int64_t offset(int64_t i, int32_t rank, const int64_t *dims, const int64_t *strides) {
-  int64_t at = 0;
-#pragma unroll 1
-  for (int d = rank; d-- > 0;) {
-    at += i % dims[d] * strides[d];
-    i /= dims[d];
-  }
-  return at;
-}
 
 /// The mean; the sum of squared distances from it.
 template <class T> struct Variance {
@@ -50,8 +39,8 @@ constexpr int kHeld = 4; // of a thread: up to 1024 elements of a result are rea
 /// A block for each result.
 template <class T, template <class> class R> __device__ void rows(const ReduceArguments &a) {
   for (int64_t o = blockIdx.x; o < a.outputs; o += gridDim.x) {
-    const T *in = static_cast<const T *>(a.in) + offset(o, a.keptRank, a.keptDims, a.keptStrides);
-    const auto at = [&a](int64_t i) { return offset(i, a.reducedRank, a.reducedDims, a.reducedStrides); };
+    const T *in = static_cast<const T *>(a.in) + keptPlace(a, o);
+    const auto at = [&a](int64_t i) { return reducedPlace(a, i); };
     const auto elements = held<kHeld>(in, at, threadIdx.x, a.count, kJoinThreads);
     double first = R<T>::identity(), sum = 0;
     elements.each([&](int64_t, Compute<T> v) { first = R<T>::join(first, R<T>::of(v)); });
@@ -65,8 +54,8 @@ template <class T, template <class> class R> __device__ void rows(const ReduceAr
 template <class T, template <class> class R> __device__ void columns(const ReduceArguments &a) {
 #pragma unroll 1
   for (int64_t o = firstItem(); o < a.outputs; o += itemStep()) {
-    const T *in = static_cast<const T *>(a.in) + offset(o, a.keptRank, a.keptDims, a.keptStrides);
-    const auto element = [&](int64_t i) { return load(in[offset(i, a.reducedRank, a.reducedDims, a.reducedStrides)]); };
+    const T *in = static_cast<const T *>(a.in) + keptPlace(a, o);
+    const auto element = [&](int64_t i) { return load(in[reducedPlace(a, i)]); };
     double first = R<T>::identity(), sum = 0;
     for (int64_t i = 0; i < a.count; ++i) first = R<T>::join(first, R<T>::of(element(i)));
     const double shift = R<T>::shift(first, a);
@@ -80,13 +69,13 @@ template <class T, template <class> class R> __device__ void columns(const Reduc
 template <class T> __device__ void prodGrad(const ReduceArguments &a, const void *dy) {
 #pragma unroll 1
   for (int64_t o = firstItem(); o < a.outputs; o += itemStep()) {
-    const int64_t at = offset(o, a.keptRank, a.keptDims, a.keptStrides);
+    const int64_t at = keptPlace(a, o);
     const T *in = static_cast<const T *>(a.in) + at;
     T *out = static_cast<T *>(a.out) + at;
     double product = 1;
     int64_t zeros = 0;
     for (int64_t i = 0; i < a.count; ++i) {
-      const double v = static_cast<double>(load(in[offset(i, a.reducedRank, a.reducedDims, a.reducedStrides)]));
+      const double v = static_cast<double>(load(in[reducedPlace(a, i)]));
       if (v == 0)
         ++zeros;
       else
@@ -94,7 +83,7 @@ template <class T> __device__ void prodGrad(const ReduceArguments &a, const void
     }
     const double share = zeros > 1 ? 0.0 : static_cast<double>(load(static_cast<const T *>(dy)[o])) * product;
     for (int64_t i = 0; i < a.count; ++i) {
-      const int64_t k = offset(i, a.reducedRank, a.reducedDims, a.reducedStrides);
+      const int64_t k = reducedPlace(a, i);
       const double v = static_cast<double>(load(in[k]));
       out[k] = stored<T>(static_cast<Compute<T>>(zeros == 0 ? share / v : v == 0 ? share : 0.0));
     }

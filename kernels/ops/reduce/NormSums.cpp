@@ -13,18 +13,10 @@ template <class T> struct SquareReducer : SumReducer<T> {
   using typename SumReducer<T>::Lane;
   Lane step(Lane a, Load x, double) const { return a + static_cast<Lane>(x) * static_cast<Lane>(x); }
 };
-template <class T> struct NotFiniteReducer {
-  using Load = LoadOf<T>;
-  using Lane = uint32_t; // a block has at most 4096 elements
-  using Acc = int64_t;
-  Lane lane0() const { return 0; }
-  Acc acc0() const { return 0; }
-  Lane step(Lane a, Load x, double) const {
-    return a + static_cast<Lane>(!(std::abs(x) <= std::numeric_limits<Load>::max()));
+template <class T> struct NotFiniteReducer : SumIn<T, uint32_t, int64_t> { // a block has at most 4096 elements
+  uint32_t step(uint32_t a, LoadOf<T> x, double) const {
+    return a + static_cast<uint32_t>(!(std::abs(x) <= std::numeric_limits<LoadOf<T>>::max()));
   }
-  Lane join(Lane a, Lane b) const { return a + b; }
-  Acc merge(Acc a, Lane b) const { return a + static_cast<Acc>(b); }
-  Acc combine(Acc a, Acc b) const { return a + b; }
 };
 
 ReducePlan wholePlan(const Shape &shape) {

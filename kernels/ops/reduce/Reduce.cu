@@ -1,8 +1,7 @@
 // Reductions: a block for each result where neighbouring elements are reduced, a thread where they are kept.
 // SPDX-License-Identifier: Apache-2.0
 #include "BlockJoin.cuh"
-#include "DeviceTypes.cuh"
-#include "reduce/ReduceArguments.h"
+#include "reduce/ReducePlaces.cuh"
 
 namespace opc::cuda {
 namespace {
@@ -64,24 +63,14 @@ template <class T, bool kAll> struct Truth {
 template <class T> using Any = Truth<T, false>;
 template <class T> using All = Truth<T, true>;
 
-__device__ inline int64_t offset(int64_t i, int32_t rank, const int64_t *dims, const int64_t *strides) {
-  int64_t at = 0;
-#pragma unroll 1
-  for (int d = rank; d-- > 0;) {
-    at += i % dims[d] * strides[d];
-    i /= dims[d];
-  }
-  return at;
-}
-
 /// A block for each result; the order of the additions depends on the count alone.
 template <class T, template <class> class R> __device__ void rows(const ReduceArguments &a) {
   using Acc = typename R<T>::Acc;
   for (int64_t o = blockIdx.x; o < a.outputs; o += gridDim.x) {
-    const T *in = static_cast<const T *>(a.in) + offset(o, a.keptRank, a.keptDims, a.keptStrides);
+    const T *in = static_cast<const T *>(a.in) + keptPlace(a, o);
     Acc acc = R<T>::identity();
     for (int64_t i = threadIdx.x; i < a.count; i += kJoinThreads)
-      acc = R<T>::join(acc, R<T>::of(load(in[offset(i, a.reducedRank, a.reducedDims, a.reducedStrides)])));
+      acc = R<T>::join(acc, R<T>::of(load(in[reducedPlace(a, i)])));
     acc = joinBlock(acc, [](Acc x, Acc y) { return R<T>::join(x, y); });
     if (threadIdx.x == 0) static_cast<typename R<T>::Out *>(a.out)[o] = R<T>::finish(acc, a.divisor);
   }
@@ -92,10 +81,9 @@ template <class T, template <class> class R> __device__ void columns(const Reduc
   using Acc = typename R<T>::Acc;
 #pragma unroll 1
   for (int64_t o = firstItem(); o < a.outputs; o += itemStep()) {
-    const T *in = static_cast<const T *>(a.in) + offset(o, a.keptRank, a.keptDims, a.keptStrides);
+    const T *in = static_cast<const T *>(a.in) + keptPlace(a, o);
     Acc acc = R<T>::identity();
-    for (int64_t i = 0; i < a.count; ++i)
-      acc = R<T>::join(acc, R<T>::of(load(in[offset(i, a.reducedRank, a.reducedDims, a.reducedStrides)])));
+    for (int64_t i = 0; i < a.count; ++i) acc = R<T>::join(acc, R<T>::of(load(in[reducedPlace(a, i)])));
     static_cast<typename R<T>::Out *>(a.out)[o] = R<T>::finish(acc, a.divisor);
   }
 }

@@ -15,10 +15,11 @@ template <class T> using LoadOf = std::conditional_t<isHalf<T>, float, T>;
 template <class T> using SumLane = std::conditional_t<std::is_integral_v<LoadOf<T>>, uint64_t, LoadOf<T>>;
 template <class T> using SumAcc = std::conditional_t<std::is_integral_v<LoadOf<T>>, uint64_t, double>;
 
-template <class T> struct SumReducer {
+/// A sum of elements, or of what a step that hides this one takes of them.
+template <class T, class L, class A> struct SumIn {
   using Load = LoadOf<T>;
-  using Lane = SumLane<T>;
-  using Acc = SumAcc<T>;
+  using Lane = L;
+  using Acc = A;
   Lane lane0() const { return 0; }
   Acc acc0() const { return 0; }
   Lane step(Lane a, Load x, double) const { return a + static_cast<Lane>(x); }
@@ -26,6 +27,7 @@ template <class T> struct SumReducer {
   Acc merge(Acc a, Lane b) const { return a + static_cast<Acc>(b); }
   Acc combine(Acc a, Acc b) const { return a + b; }
 };
+template <class T> struct SumReducer : SumIn<T, SumLane<T>, SumAcc<T>> {};
 
 template <class T> struct ProdReducer {
   using Load = LoadOf<T>;
