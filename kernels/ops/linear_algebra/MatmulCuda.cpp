@@ -10,16 +10,6 @@
 namespace opc::ops {
 namespace {
 
-/// How far apart the matrices of an operand are along each axis of the result's batch.
-void batchSteps(const Shape &operand, const Shape &out, int64_t *steps) {
-  const int64_t rank = out.NumAxes() - 2, own = operand.NumAxes() - 2;
-  const int64_t matrix = operand.At(own) * operand.At(own + 1);
-  for (int64_t i = 0; i < rank; ++i) {
-    const int64_t axis = i - (rank - own);
-    steps[i] = axis >= 0 && operand.At(axis) != 1 ? operand.Count(axis + 1, own) * matrix : 0;
-  }
-}
-
 bool beginsWhole(const void *at) { return reinterpret_cast<uintptr_t>(at) % 16 == 0; }
 
 /// How a product is computed: the kernel's name without its type, and the side of its tiles.

@@ -34,6 +34,15 @@ inline Shape productMatrices(const Shape &a, const Shape &b, const Shape &out) {
   if (a.NumAxes() == 1) dims.insert(dims.end() - 1, 1);
   return Shape(dims);
 }
+/// How far apart the matrices of an operand are along each axis of the result's batch.
+inline void batchSteps(const Shape &operand, const Shape &out, int64_t *steps) {
+  const int64_t rank = out.NumAxes() - 2, own = operand.NumAxes() - 2;
+  const int64_t matrix = operand.At(own) * operand.At(own + 1);
+  for (int64_t i = 0; i < rank; ++i) {
+    const int64_t axis = i - (rank - own);
+    steps[i] = axis >= 0 && operand.At(axis) != 1 ? operand.Count(axis + 1, own) * matrix : 0;
+  }
+}
 /// Whether an attribute transposes an operand: a vector has nothing to transpose.
 inline bool isTransposed(const Shape &s, bool attribute) { return attribute && s.NumAxes() > 1; }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "convolution/ConvCuda.h"
 #include "convolution/ConvOp.h"
+#include "linear_algebra/MatrixProduct.h"
 #include "quantization/FusedInteger.h"
 #include "quantization/QuantizationArguments.h"
 #include "support/CudaTask.h"
@@ -55,16 +56,6 @@ template <bool kFused> class IntegerConvCuda final : public BindingKernel {
                     tiles ? gridOfTiles(rows, columns, g.groups) : cuda::blocksFor(count), a);
   }
 };
-
-/// How far apart the matrices of an operand are along each axis of the result's batch.
-void batchSteps(const Shape &operand, const Shape &out, int64_t *steps) {
-  const int64_t rank = out.NumAxes() - 2, own = operand.NumAxes() - 2;
-  const int64_t matrix = operand.At(own) * operand.At(own + 1);
-  for (int64_t i = 0; i < rank; ++i) {
-    const int64_t axis = i - (rank - own);
-    steps[i] = axis >= 0 && operand.At(axis) != 1 ? operand.Count(axis + 1, own) * matrix : 0;
-  }
-}
 
 class IntegerMatmulCuda final : public BindingKernel {
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
