@@ -1,8 +1,7 @@
 // Generated code in memory: its constants and the functions that it calls may be anywhere.
 // SPDX-License-Identifier: Apache-2.0
 #include "MachineCode.h"
-#include "PlanBuilder.h"
-#include "PlanModel.h"
+#include "FusedRegion.h"
 #include "RegionCode.h"
 #include "RegionEmitter.h"
 
@@ -14,29 +13,6 @@ using namespace opc;
 using namespace opc::test;
 
 namespace {
-
-/// y = lgamma(exp(x) * x): exp has constants, lgamma is called for each number.
-std::shared_ptr<const Region> region() {
-  PlanBuilder b;
-  const Shape shape{1000};
-  const uint32_t x = b.input("x", shape), e = b.tensor("e", shape), z = b.tensor("z", shape), y = b.tensor("y", shape);
-  for (uint32_t inner : {e, z}) b.plan.mutable_tensor(static_cast<int>(inner))->clear_register_();
-  plan::Task *task = b.task("all", "opc.fused", {{"in", {x}}}, {{"out", {y}}});
-  task->set_region(true);
-  PlanBuilder parts;
-  parts.task("exp", "exp", {{"x", {x}}}, {{"y", {e}}});
-  parts.task("mul", "broadcast_mul", {{"x", {e}}, {"y", {x}}}, {{"z", {z}}});
-  parts.task("lgamma", "lgamma", {{"x", {z}}}, {{"y", {y}}});
-  for (const plan::Task &t : parts.plan.task()) {
-    *task->add_body() = t;
-    task->mutable_body(task->body_size() - 1)->clear_stream();
-  }
-  b.output("y", y);
-  const auto model = runtime::buildPlanModel(b.plan, registry());
-  INFO(model.status().toString());
-  REQUIRE(model.isOk());
-  return model->tasks[0].region;
-}
 
 int blocks = 0;
 /// Memory in blocks that lie 16 GiB apart, further than 32 bits reach.
@@ -53,7 +29,7 @@ void *farBlock(size_t bytes) {
 } // namespace
 
 TEST_CASE("generated code works wherever its memory is", "[codegen]") {
-  const auto r = region();
+  const auto r = regionOf("lgamma"); // exp has constants, lgamma is called for each number
   llvm::LLVMContext context;
   codegen::LeafLibrary leaves(context);
   const CodeLevel level = codeLevel() == CodeLevel::kV4 ? CodeLevel::kV4 : CodeLevel::kV3;
@@ -78,7 +54,7 @@ TEST_CASE("generated code works wherever its memory is", "[codegen]") {
 }
 
 TEST_CASE("an object of code is the same each time", "[codegen]") {
-  const auto r = region();
+  const auto r = regionOf("lgamma");
   std::string reason;
   std::vector<std::string> objects;
   for (int i = 0; i < 2; ++i) {
