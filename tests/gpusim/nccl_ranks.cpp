@@ -115,14 +115,20 @@ Stream *newStream() {
   return s;
 }
 
-void messages() {
+/// body(rank, its communicator, a stream of its own) for each rank.
+void communicators(int count, const std::function<void(int, Comm *, Stream *)> &body) {
   UniqueId id;
   OK(cuInit, 0);
   EXPECT(nccl().getUniqueId(&id) == 0);
-  ranks(3, [&](int r) {
+  ranks(count, [&](int r) {
     Comm *comm = nullptr;
-    EXPECT(nccl().initRank(&comm, 3, id, r) == 0);
-    Stream *s = newStream();
+    EXPECT(nccl().initRank(&comm, count, id, r) == 0);
+    body(r, comm, newStream());
+  });
+}
+
+void messages() {
+  communicators(3, [&](int r, Comm *comm, Stream *s) {
     const int next = (r + 1) % 3, before = (r + 2) % 3;
     const DevicePtr own = filled<int>(64, [&](size_t i) { return 1000 * r + int(i); });
     const DevicePtr other = filled<int>(64, [](size_t) { return -1; }),
@@ -187,14 +193,8 @@ void collectives() {
 
 /// The ranks call different things, or with another root.
 void disagreement() {
-  UniqueId id;
-  OK(cuInit, 0);
-  nccl().getUniqueId(&id);
   std::atomic<int> refused{0};
-  ranks(2, [&](int r) {
-    Comm *comm = nullptr;
-    EXPECT(nccl().initRank(&comm, 2, id, r) == 0);
-    Stream *s = newStream();
+  communicators(2, [&](int r, Comm *comm, Stream *s) {
     const DevicePtr p = filled<float>(16, [](size_t) { return 1.0f; });
     refused += (r ? nccl().allReduce(pointer(p), pointer(p), 8, kFloat, kSum, comm, s)
                   : nccl().broadcast(pointer(p), pointer(p), 8, kFloat, 0, comm, s)) == 4;
@@ -224,14 +224,9 @@ void injected() {
 
 /// The kernel that makes what is sent is on another stream, and nobody waits for it.
 void unordered() {
-  UniqueId id;
-  OK(cuInit, 0);
-  nccl().getUniqueId(&id);
   std::atomic<int> refused{0};
-  ranks(2, [&](int r) {
-    Comm *comm = nullptr;
-    EXPECT(nccl().initRank(&comm, 2, id, r) == 0);
-    Stream *s = newStream(), *t = newStream();
+  communicators(2, [&](int r, Comm *comm, Stream *s) {
+    Stream *t = newStream();
     const DevicePtr p = filled<float>(16, [](size_t) { return 1.0f; });
     if (r == 0) OK(cuMemsetD32Async, p, 0, 16, t);
     EXPECT(nccl().allReduce(pointer(p), pointer(p), 16, kFloat, kSum, comm, s) == 0);
@@ -264,14 +259,8 @@ void mistakes() {
 }
 
 void sizes() {
-  UniqueId id;
-  OK(cuInit, 0);
-  nccl().getUniqueId(&id);
   std::atomic<int> refused{0};
-  ranks(2, [&](int r) {
-    Comm *comm = nullptr;
-    EXPECT(nccl().initRank(&comm, 2, id, r) == 0);
-    Stream *s = newStream();
+  communicators(2, [&](int r, Comm *comm, Stream *s) {
     const DevicePtr p = filled<float>(16, [](size_t) { return 1.0f; });
     const int found =
         r ? nccl().send(pointer(p), 16, kFloat, 0, comm, s) : nccl().recv(pointer(p), 15, kFloat, 1, comm, s);
@@ -285,13 +274,7 @@ void sizes() {
 
 /// A rank that fails lets nobody wait for ever.
 void aborted() {
-  UniqueId id;
-  OK(cuInit, 0);
-  nccl().getUniqueId(&id);
-  ranks(2, [&](int r) {
-    Comm *comm = nullptr;
-    EXPECT(nccl().initRank(&comm, 2, id, r) == 0);
-    Stream *s = newStream();
+  communicators(2, [&](int r, Comm *comm, Stream *s) {
     const DevicePtr p = filled<float>(16, [](size_t) { return 1.0f; });
     if (r == 0) {
       EXPECT(nccl().recv(pointer(p), 16, kFloat, 1, comm, s) == 0);
