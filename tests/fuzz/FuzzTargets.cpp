@@ -41,6 +41,19 @@ void violated(const char *target, const std::string &why) {
   std::abort();
 }
 
+Result<Session> loadMade(const char *target, const std::string &plan) {
+  SessionOptions options;
+  options.threads = 1;
+  options.maxMemory = 4 << 20;
+  Result<Session> session = Session::load(plan, test::registry(), options);
+  if (!session) {
+    expectProperError(target, session.status());
+    if (session.status().code() != StatusCode::kUnsupported)
+      violated(target, "the runtime refuses the compiler's plan: " + session.status().toString());
+  }
+  return session;
+}
+
 void fillInputs(const char *target, Session &session) {
   for (const PortInfo &port : session.interface().inputs) {
     auto *data = static_cast<unsigned char *>(session.inputData(port.name));

@@ -37,6 +37,8 @@ const FuzzTarget *findFuzzTarget(const std::string &name);
 [[noreturn]] void violated(const char *target, const std::string &why);
 /// An error must have a code and a message, and be none of opc's own bugs.
 void expectProperError(const char *target, const Status &status);
+/// What the compiler writes, the runtime takes, memory aside.
+Result<Session> loadMade(const char *target, const std::string &plan);
 /// All inputs: small numbers and, every eighth element, garbage.
 void fillInputs(const char *target, Session &session);
 

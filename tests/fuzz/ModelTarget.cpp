@@ -34,16 +34,8 @@ void fuzzOnnxModel(std::string_view bytes) {
     const std::vector<GraphOp> &ops = pipeline.facts().ops;
     hasLoop = std::any_of(ops.begin(), ops.end(), [](const GraphOp &op) { return op.type == "loop"; });
   }
-  SessionOptions sessionOptions;
-  sessionOptions.threads = 1;
-  sessionOptions.maxMemory = 4 << 20;
-  Result<Session> session = Session::load(plan, test::registry(), sessionOptions);
-  if (!session) {
-    expectProperError(target, session.status());
-    if (session.status().code() != StatusCode::kUnsupported)
-      violated(target, "the runtime refuses the compiler's plan: " + session.status().toString());
-    return;
-  }
+  Result<Session> session = loadMade(target, plan);
+  if (!session) return;
   if (hasLoop) return; // which may make billions of turns, and is right to
   fillInputs(target, *session);
   expectProperError(target, session->prepare());
