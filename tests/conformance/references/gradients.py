@@ -232,17 +232,22 @@ reference("quick_gelu_grad")(activation(lambda c, x: x * torch.sigmoid(1.702 * x
 reference("silu_grad")(activation(lambda c, x: F.silu(x)))
 
 
-@reference("dim_scatter_mul_grad")
-def dim_scatter_mul_grad(c):
-    """Each element of src by itself: the product of what else multiplies its place."""
-    dy, x, index, src, dim = c.get("dy"), c.get("input"), c.get("index").astype(np.int64), c.get("src"), c.attr("dim")
+def scattered(index, dim):
+    """Which elements go to each place."""
     places = {}
     for at in np.ndindex(index.shape):
         to = list(at)
         to[dim] = index[at]
         places.setdefault(tuple(to), []).append(at)
+    return places
+
+
+@reference("dim_scatter_mul_grad")
+def dim_scatter_mul_grad(c):
+    """Each element of src by itself: the product of what else multiplies its place."""
+    dy, x, index, src, dim = c.get("dy"), c.get("input"), c.get("index").astype(np.int64), c.get("src"), c.attr("dim")
     out = np.zeros(src.shape)
-    for to, elements in places.items():
+    for to, elements in scattered(index, dim).items():
         for at in elements:
             out[at] = dy[to] * x[to] * np.prod([src[b] for b in elements if b != at])
     return out
@@ -252,13 +257,8 @@ def dim_scatter_mul_grad(c):
 def dim_scatter_mul_grad_grad(c):
     """Each pair of elements at a place: the product of the others there."""
     weight, index, src, ddsrc, dim = c.get("weight"), c.get("index").astype(np.int64), c.get("src"), c.get("ddsrc"), c.attr("dim")
-    places = {}
-    for at in np.ndindex(index.shape):
-        to = list(at)
-        to[dim] = index[at]
-        places.setdefault(tuple(to), []).append(at)
     out = np.zeros(src.shape)
-    for to, elements in places.items():
+    for to, elements in scattered(index, dim).items():
         for at in elements:
             out[at] = weight[to] * sum(ddsrc[k] * np.prod([src[b] for b in elements if b not in (at, k)]) for k in elements if k != at)
     return out

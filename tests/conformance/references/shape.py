@@ -123,20 +123,14 @@ def roll(c):
     return np.roll(c.get("in"), c.attr("shifts"), tuple(dims) if len(dims) else None)
 
 
-@reference("tril")
-def tril(c):
-    x, k = c.get("in"), c.attr("diagonal")
+def triangle(c, of):
+    x = c.get("in")
     fill = c.attr("floating_fill_value", default=0) if c.attr("is_floating_fill_value", default=False) else c.attr("integer_fill_value", default=0)
-    keep = np.tril(np.ones(x.shape[-2:], bool), k)
-    return np.where(keep, x, np.asarray(fill).astype(x.dtype))
+    return np.where(of(np.ones(x.shape[-2:], bool), c.attr("diagonal")), x, np.asarray(fill).astype(x.dtype))
 
 
-@reference("triu")
-def triu(c):
-    x, k = c.get("in"), c.attr("diagonal")
-    fill = c.attr("floating_fill_value", default=0) if c.attr("is_floating_fill_value", default=False) else c.attr("integer_fill_value", default=0)
-    keep = np.triu(np.ones(x.shape[-2:], bool), k)
-    return np.where(keep, x, np.asarray(fill).astype(x.dtype))
+reference("tril")(lambda c: triangle(c, np.tril))
+reference("triu")(lambda c: triangle(c, np.triu))
 
 
 @reference("diagonal")
