@@ -17,7 +17,8 @@ import sys
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-from device_code import SOURCE, execute, lines, modules, operators, timed
+from device_code import execute, lines, modules, operators, timed
+from reasons import reasons, rows
 
 # As the stand-in counts them (tools/gpusim/driver/DroppedWaits.cpp).
 WAIT = re.compile(r"\b(bar\.(sync|arrive|warp\.sync)|barrier(\.cta)?\.(sync|arrive)|cp\.async\.wait_)")
@@ -41,11 +42,6 @@ def shipped():
     return found
 
 
-def rows(name):
-    with open(os.path.join(SOURCE, "tests", "gpusim", name), encoding="utf-8") as f:
-        return [line.rstrip("\n") for line in f if line.strip() and not line.startswith("#")]
-
-
 def programs():
     """[(a pattern of kernels, their programs)]: PATTERN PROGRAM, ..."""
     found = []
@@ -62,8 +58,7 @@ def programs_of(kernel, known):
 def redundant():
     """{KERNEL:N: (barriers that make it so, the reason)} from lines PATTERN:N :M... | reason"""
     found, kernels = {}, shipped()
-    for row in rows("redundant_barriers.txt"):
-        what, reason = row.split(" | ")
+    for what, reason in reasons("redundant_barriers.txt"):
         first, *others = what.split()
         pattern, number = first.rsplit(":", 1)
         for kernel in fnmatch.filter(kernels, pattern):

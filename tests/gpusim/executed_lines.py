@@ -23,6 +23,7 @@ import tempfile
 import unittest
 
 from device_code import OPC, SOURCE, executed_lines, lines, modules
+from reasons import reasons
 
 INSTRUCTION = re.compile(r"(?:\{\s*)?(?:@!?%\w+\s+)?[a-z].*;")
 # The least shares, as they were reached; they may only grow.
@@ -162,9 +163,7 @@ def table(code):
 
 def listed():
     """[(pattern of functions, the most lines, reason)] of the different lines that may not be executed"""
-    with open(os.path.join(SOURCE, "tests", "gpusim", "unexecuted.txt"), encoding="utf-8") as f:
-        rows = [line.rstrip("\n").split(" | ") for line in f if line.strip() and not line.startswith("#")]
-    return [(what.split()[0], int(what.split()[1]), reason) for what, reason in rows]
+    return [(what.split()[0], int(what.split()[1]), reason) for what, reason in reasons("unexecuted.txt")]
 
 
 class Lines(unittest.TestCase):

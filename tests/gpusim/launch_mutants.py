@@ -7,13 +7,13 @@ A mutation is KERNEL:CHANGE (alter= of CUDA_SIM), for kernels of f32 whose param
 is a structure, and for grids of some blocks. tests/gpusim/unnoticed_launches.txt has those that nobody can notice, with the reason; the
 list may only shrink.
 """
-import os
 import re
 import sys
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-from device_code import SOURCE, execute, lines, modules
+from device_code import execute, lines, modules
+from reasons import reasons
 
 # Operators whose kernels have parameters of their own, not a structure.
 OPERATORS = ("softmax", "log_softmax", "softmax_grad", "log_softmax_grad", "softmax_cross_entropy", "softmax_cross_entropy_grad",
@@ -124,12 +124,9 @@ def instructions(program, mutant):
 def listed():
     """A line: PROGRAM: KERNEL:CHANGE... | reason."""
     found = {}
-    with open(os.path.join(SOURCE, "tests", "gpusim", "unnoticed_launches.txt"), encoding="utf-8") as f:
-        for line in f:
-            if line.strip() and not line.startswith("#"):
-                what, reason = line.rstrip("\n").split(" | ")
-                program, mutants = what.split(": ")
-                found.update({(program, mutant): reason for mutant in mutants.split()})
+    for what, reason in reasons("unnoticed_launches.txt"):
+        program, mutants = what.split(": ")
+        found.update({(program, mutant): reason for mutant in mutants.split()})
     return found
 
 

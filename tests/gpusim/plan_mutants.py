@@ -15,11 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 sys.path.append(os.path.join(os.environ["OPC_SOURCE_DIR"], "tests", "cli"))
 from gpu_build import need_simulator  # noqa: E402
+from reasons import reasons  # noqa: E402
 from schedules import skips  # noqa: E402
 
 SOURCE, BIN = os.environ["OPC_SOURCE_DIR"], os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 PROGRAM = os.path.join(BIN, "opc_gpusim_plans")
-LISTED = os.path.join(SOURCE, "tests", "gpusim", "redundant_calls.txt")
 POLICIES = ("late", "eager", "random")
 # What a mutant takes away, by the steps of a run: edges, and the uses of slots, in several; copies and work in one, since in the next
 # the same work would be done again.
@@ -115,27 +115,20 @@ def all_overlaps():
 def listed():
     """A line: PLAN FUNCTION:CALLS[:STREAM] | reason."""
     found = {}
-    with open(LISTED, encoding="utf-8") as f:
-        for line in f:
-            if not line.strip() or line.startswith("#"):
-                continue
-            what, reason = line.rstrip("\n").split(" | ")
-            plan, mutant = what.split()
-            function, calls, *stream = mutant.split(":")
-            for n in calls.split(","):
-                found[plan, ":".join([function, n, *stream])] = reason
+    for what, reason in reasons("redundant_calls.txt"):
+        plan, mutant = what.split()
+        function, calls, *stream = mutant.split(":")
+        for n in calls.split(","):
+            found[plan, ":".join([function, n, *stream])] = reason
     return found
 
 
 def listed_overlaps():
     """A line: PLAN REGISTER@REGISTER... | reason."""
     found = {}
-    with open(os.path.join(os.path.dirname(LISTED), "harmless_overlaps.txt"), encoding="utf-8") as f:
-        for line in f:
-            if line.strip() and not line.startswith("#"):
-                what, reason = line.rstrip("\n").split(" | ")
-                plan, *changes = what.split()
-                found.update({(plan, change): reason for change in changes})
+    for what, reason in reasons("harmless_overlaps.txt"):
+        plan, *changes = what.split()
+        found.update({(plan, change): reason for change in changes})
     return found
 
 

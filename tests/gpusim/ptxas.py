@@ -19,9 +19,9 @@ import tempfile
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-from device_code import BUILD, OPC, SOURCE, modules
+from device_code import BUILD, OPC, modules
+from reasons import reasons
 
-LISTED = os.path.join(SOURCE, "tests", "gpusim", "spills.txt")
 # CUDA's programming guide, technical specifications per compute capability: 32-bit registers of a multiprocessor, and of a thread.
 REGISTERS, OF_A_THREAD = 65536, 255
 KERNEL = re.compile(r"Compiling entry function '(\w+)' for 'sm_(\d+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores, "
@@ -87,12 +87,9 @@ def least(path):
 def listed():
     """A line: KERNEL ARCH... | reason."""
     found = {}
-    with open(LISTED, encoding="utf-8") as f:
-        for line in f:
-            if line.strip() and not line.startswith("#"):
-                what, reason = line.rstrip("\n").split(" | ")
-                kernel, *archs = what.split()
-                found.update({(kernel, arch): reason for arch in archs})
+    for what, reason in reasons("spills.txt"):
+        kernel, *archs = what.split()
+        found.update({(kernel, arch): reason for arch in archs})
     return found
 
 

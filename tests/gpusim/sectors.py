@@ -16,11 +16,11 @@ import unittest
 import numpy as np
 
 from device_code import SOURCE, modules
+from reasons import reasons
 
 sys.path.insert(0, os.path.join(SOURCE, "tests", "cli"))
 from gpu_ops import Graph  # noqa: E402
 
-LISTED = os.path.join(SOURCE, "tests", "gpusim", "sectors.txt")
 SECTORS = 1.15  # the most, of the least possible
 TRAFFIC = 1.1  # the most bytes moved, of those of inputs and outputs
 TYPES = (np.float32, np.float64, np.float16)
@@ -221,13 +221,7 @@ def all_counters():
 
 def listed():
     """A line: KERNEL of INSTANCE | reason, or traffic of INSTANCE | reason."""
-    found = {}
-    with open(LISTED, encoding="utf-8") as f:
-        for line in f:
-            if line.strip() and not line.startswith("#"):
-                what, reason = line.rstrip("\n").split(" | ")
-                found[what] = reason
-    return found
+    return dict(reasons("sectors.txt"))
 
 
 class Accesses(unittest.TestCase):
