@@ -18,19 +18,7 @@
 namespace opc::cuda {
 
 /// The type that elements of T are computed in, as on the CPU.
-template <class T> struct ComputeOf {
-  using type = T;
-};
-template <> struct ComputeOf<float16> {
-  using type = float;
-};
-template <> struct ComputeOf<bfloat16> {
-  using type = float;
-};
-template <> struct ComputeOf<bool> {
-  using type = uint8_t;
-};
-template <class T> using Compute = typename ComputeOf<T>::type;
+template <class T> using Compute = std::conditional_t<std::is_same_v<T, bool>, uint8_t, user_op::ComputeType<T>>;
 
 template <class T> __device__ inline Compute<T> load(const T &v) {
   if constexpr (std::is_same_v<T, bool>) {
