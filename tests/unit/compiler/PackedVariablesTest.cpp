@@ -33,20 +33,25 @@ void feed(Session &session) {
   for (int i = 0; i < 16 * 256; ++i) a[i] = static_cast<float>(i % 7) - 3;
 }
 
-Session loaded(bool keep, int64_t fewestRows = 16) {
-  CompileOptions compile;
-  compile.shapes["a"] = {16, 256};
-  if (fewestRows < 16) compile.sizes = {{{"rows", fewestRows, 16}}, {{"a", {0, -1}}}};
+Session sessionOf(const std::string &graph, const CompileOptions &compile, bool keep) {
   Pipeline p(registry(), compile);
-  REQUIRE(p.import("g", kGraph));
+  REQUIRE(p.import("g", graph));
   REQUIRE(p.run(Phase::kPlan));
   SessionOptions options;
   options.threads = 1;
   options.keepPackedVariables = keep;
   auto s = Session::load(p.emit(Emit::kPlan), registry(), options);
   REQUIRE(s.isOk());
-  feed(*s);
   return std::move(*s);
+}
+
+Session loaded(bool keep, int64_t fewestRows = 16) {
+  CompileOptions compile;
+  compile.shapes["a"] = {16, 256};
+  if (fewestRows < 16) compile.sizes = {{{"rows", fewestRows, 16}}, {{"a", {0, -1}}}};
+  Session s = sessionOf(kGraph, compile, keep);
+  feed(s);
+  return s;
 }
 
 bool sameBytes(const HostTensor &a, const HostTensor &b) {
@@ -168,16 +173,9 @@ op { name: "yc" output_conf { in: "c/out_0" out: "out" } }
 op { name: "yd" output_conf { in: "d/y_0" out: "out" } }
 )";
   const auto load = [&](bool keep) {
-    Pipeline p(registry(), CompileOptions());
-    REQUIRE(p.import("g", text));
-    REQUIRE(p.run(Phase::kPlan));
-    SessionOptions options;
-    options.threads = 1;
-    options.keepPackedVariables = keep;
-    auto s = Session::load(p.emit(Emit::kPlan), registry(), options);
-    REQUIRE(s.isOk());
-    for (int k = 0; k < 6; ++k) static_cast<int64_t *>(s->inputData("i"))[k] = (k * 77) % 300;
-    return std::move(*s);
+    Session s = sessionOf(text, CompileOptions(), keep);
+    for (int k = 0; k < 6; ++k) static_cast<int64_t *>(s.inputData("i"))[k] = (k * 77) % 300;
+    return s;
   };
   Session at = load(true), kept = load(true), lean = load(false);
   auto value = HostTensor::create(kFloat, Shape{300, 64});
