@@ -17,16 +17,9 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from bench_models import np  # which finds a python3 that has numpy
 
-try:
-    import numpy as np
-except ImportError:  # the first python3 of PATH may be another one than that which has numpy
-    found = subprocess.run([ROOT / "tools/dev/find_python.sh"], capture_output=True, text=True)
-    if found.returncode:
-        sys.exit(found.stderr.strip())
-    python = found.stdout.strip()
-    os.execv(python, [python, *sys.argv])
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 DIGITS = ROOT / "docs/examples/digits"
 FEW, MANY = 2, 3  # steps; the second one is recorded
