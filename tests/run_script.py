@@ -67,7 +67,7 @@ def run(name, script, arguments):
         os.environ["ASAN_OPTIONS"] = ":".join([os.environ.get("ASAN_OPTIONS", ""), os.environ["OPC_ASAN_OPTIONS"]])
     be_patient(int(os.environ.get("OPC_TEST_PATIENCE", "1")))
     sys.argv = [script] + arguments
-    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+    sys.path[:0] = [os.path.dirname(os.path.abspath(script)), os.path.join(HERE, "support")]
     code = 0
     try:
         runpy.run_path(script, run_name="__main__")

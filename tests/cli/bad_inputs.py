@@ -5,14 +5,14 @@ import concurrent.futures
 import gzip
 import lzma
 import os
-import shutil
 import struct
 import subprocess
-import tempfile
 import unittest
 import zipfile
 
 import numpy as np
+
+from folder_test import FolderTest
 
 SOURCE, BIN = os.environ["OPC_SOURCE_DIR"], os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 DIGITS = os.path.join(SOURCE, "docs", "examples", "digits")
@@ -28,10 +28,9 @@ def opc(*args, **kw):
     return subprocess.run([os.path.join(BIN, "opc"), *args], capture_output=True, timeout=60, **kw)
 
 
-class Scratch(unittest.TestCase):
+class Scratch(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.graph = self.file("small.pbtxt", SMALL)
 
     def file(self, name, content):

@@ -3,14 +3,13 @@
 import json
 import os
 import re
-import shutil
 import struct
-import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
+
+from folder_test import FolderTest
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 RUNTIME = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc-runtime")
@@ -63,10 +62,9 @@ def reference(x, weights):
     return v.mean(axis=(2, 3))
 
 
-class BatchParts(unittest.TestCase):
+class BatchParts(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         draw = np.random.default_rng(7)
         self.x = draw.standard_normal((BATCH, CHANNELS, SIDE, SIDE), dtype=np.float32)
         self.weights = {n: (draw.standard_normal((CHANNELS, CHANNELS, k, k)) * 0.06).astype(np.float32) for n, k in (("wa", 1), ("wb", 3), ("wc", 1), ("wd", 3))}
@@ -74,17 +72,12 @@ class BatchParts(unittest.TestCase):
         np.savez(self.path("w.npz"), **self.weights)
         self.file("g.pbtxt", network(BATCH))
 
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
     def file(self, name, text):
         with open(self.path(name), "w", encoding="utf-8") as f:
             f.write(text)
 
-    def opc(self, *args, code=0, program=OPC, env=()):
-        done = subprocess.run([program, *args], cwd=self.folder, capture_output=True, text=True, timeout=300, env={**os.environ, **dict(env)})
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        return done
+    def opc(self, *args, env=(), **more):
+        return super().opc(*args, env={**os.environ, **dict(env)}, **more)
 
     def run_graph(self, graph, *more, x="x.npy", program=OPC):
         os.makedirs(self.path("made"), exist_ok=True)

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 import unittest.mock
 
 import numpy as np
+
+from folder_test import FolderTest
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 RUNTIME = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc-runtime")
@@ -109,15 +109,11 @@ class Encoder:
         return v
 
 
-class BatchProducts(unittest.TestCase):
+class BatchProducts(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.x = np.random.default_rng(5).standard_normal((BATCH, LENGTH, WIDTH), dtype=np.float32)
         np.save(self.path("x.npy"), self.x)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     def make(self, name, **options):
         model = Encoder(**options)
@@ -126,10 +122,8 @@ class BatchProducts(unittest.TestCase):
         np.savez(self.path("w.npz"), **model.weights)
         return model
 
-    def opc(self, *args, code=0, program=OPC, env=()):
-        done = subprocess.run([program, *args], cwd=self.folder, capture_output=True, text=True, timeout=300, env={**os.environ, **dict(env)})
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        return done
+    def opc(self, *args, env=(), **more):
+        return super().opc(*args, env={**os.environ, **dict(env)}, **more)
 
     def run_graph(self, graph, *more, x="x.npy", program=OPC, env=()):
         os.makedirs(self.path("made"), exist_ok=True)

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
 import unittest
+
+from folder_test import FolderTest
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 
@@ -22,19 +22,11 @@ def graph(count, rows):
     return "\n".join(ops) + f'\nop {{ name: "y" output_conf {{ in: "{last}" }} }}\n'
 
 
-class Benches(unittest.TestCase):
+class Benches(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.write("small.pbtxt", graph(1, 8))
         self.write("large.pbtxt", graph(40, 1024))  # 5,000 times the work
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def write(self, name, text):
-        with open(self.path(name), "w", encoding="utf-8") as f:
-            f.write(text)
 
     def bench(self, *args, code=0):
         done = subprocess.run([OPC, "bench", *args], capture_output=True, text=True, timeout=300, cwd=self.folder)

@@ -7,8 +7,9 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
+
+from folder_test import FolderTest
 
 sys.path.insert(0, os.path.join(os.environ["OPC_SOURCE_DIR"], "tests", "onnx"))
 import messages
@@ -19,10 +20,9 @@ DIGITS = os.path.join(SOURCE, "docs", "examples", "digits")
 PHASES = ["import", "shape", "grad", "simplify", "sbp", "boxing", "fuse", "tasks", "memory"]
 
 
-class Folder(unittest.TestCase):
+class Folder(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         for name in ("mlp.pbtxt", "cnn.pbtxt"):
             shutil.copy(os.path.join(DIGITS, name), self.folder)
         with open(os.path.join(self.folder, "train.pbtxt"), "w", encoding="utf-8") as out:
@@ -36,17 +36,9 @@ class Folder(unittest.TestCase):
         self.assertEqual(done.returncode, code, f"{args}: {said}")
         return said
 
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
     def read(self, name):
         with open(self.path(name), "rb") as f:
             return f.read()
-
-    def write(self, name, data):
-        with open(self.path(name), "wb") as f:
-            f.write(data if isinstance(data, bytes) else data.encode())
-        return name
 
 
 class GoesOn(Folder):

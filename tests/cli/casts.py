@@ -1,14 +1,13 @@
 # Conversions between all element types: the op cast and --cast against exact fractions, and against each other.
 # SPDX-License-Identifier: Apache-2.0
 import os
-import shutil
 import subprocess
-import tempfile
 import unittest
 
 import numpy as np
 
 from float_formats import STORED_FLOATS, TYPES, Float, Integer, array, codes, convert, edge_codes, fits, safetensors, same
+from folder_test import FolderTest
 
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 
@@ -22,11 +21,7 @@ def call(name, op, tensor, attrs=""):
             f'op {{ name: "{name}" output_conf {{ in: "{name}_op/out_0" out: "out" }} }}\n')
 
 
-class Casts(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
-
+class Casts(FolderTest):
     def run_graph(self, text, inputs, *flags, code=0):
         """Runs the graph on {name: (type, elements)}; the outputs by name, or what opc said when it is to fail."""
         graph, given, out = (os.path.join(self.folder, name) for name in ("g.pbtxt", "in.safetensors", "out.npz"))

@@ -4,10 +4,9 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
-import tempfile
-import unittest
+
+from folder_test import FolderTest
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 SOURCE = os.environ["OPC_SOURCE_DIR"]
@@ -34,14 +33,7 @@ def relocked(text):
     return "\n".join(lines)
 
 
-class Checks(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
+class Checks(FolderTest):
     def write(self, name, text):
         os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
         with open(self.path(name), "w", encoding="utf-8") as f:

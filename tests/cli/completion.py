@@ -9,9 +9,10 @@ import select
 import shlex
 import shutil
 import subprocess
-import tempfile
 import time
 import unittest
+
+from folder_test import FolderTest
 
 SOURCE, BIN = os.environ["OPC_SOURCE_DIR"], os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 OPC = os.path.join(BIN, "opc")
@@ -29,10 +30,9 @@ def complete(*words):
     return [line.split("\t")[0] for line in done.stdout.splitlines()]
 
 
-class Folder(unittest.TestCase):
+class Folder(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(self.folder)
         with open("net.pbtxt", "w", encoding="utf-8") as f:

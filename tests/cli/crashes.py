@@ -11,6 +11,8 @@ import sys
 import tempfile
 import unittest
 
+from folder_test import FolderTest
+
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import check_cases as base
 
@@ -22,18 +24,10 @@ HOWS = ["throw", "throw-int", "fatal", "invalid"] + (["segfault", "abort", "over
 TRAINING = base.GRAPH.replace('op { name: "y" output_conf { in: "act/y_0" } }', "")
 
 
-class Crashes(unittest.TestCase):
+class Crashes(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.write("g.pbtxt", base.GRAPH)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def write(self, name, text):
-        with open(self.path(name), "w", encoding="utf-8") as f:
-            f.write(text)
 
     def opc(self, *args, code=70, plan="", cwd=None, **more):
         env = {**os.environ, "OPC_TEST_CRASH": plan, "OPC_VERIFY_EACH": "1", **more}

@@ -5,12 +5,11 @@ import os
 import random
 import re
 import resource
-import shutil
 import subprocess
-import tempfile
 import unittest
 
 import big_graphs
+from folder_test import FolderTest
 
 BUILD, SOURCE = os.environ["OPC_BUILD_DIR"], os.environ["OPC_SOURCE_DIR"]
 OPC = os.path.join(BUILD, "bin", "opc")
@@ -26,21 +25,15 @@ def processor_seconds(call):
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, result
 
 
-class Diff(unittest.TestCase):
+class Diff(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.file("a.pbtxt", MLP)
 
     def file(self, name, text):
         with open(os.path.join(self.folder, name), "w", encoding="utf-8") as f:
             f.write(text)
         return name
-
-    def opc(self, *args, code=0, **more):
-        done = subprocess.run([OPC, *args], capture_output=True, text=True, timeout=300, cwd=self.folder, **more)
-        self.assertEqual(done.returncode, code, (args, done.stdout, done.stderr))
-        return done
 
     def assert_pairing_is_cheap(self, seconds, graph):
         """Pairing ops that look alike costs no more than twice what comparing a graph with itself takes, where the names say all. The

@@ -6,8 +6,9 @@ import stat
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
+
+from folder_test import FolderTest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
 import messages as m  # noqa: E402
@@ -20,10 +21,9 @@ HOOKS = ("post-checkout", "post-index-change", "reference-transaction", "pre-aut
 
 
 @unittest.skipUnless(shutil.which("git"), "git is not installed")
-class Revisions(unittest.TestCase):
+class Revisions(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.mark = os.path.join(self.folder, "executed")
         self.repository = os.path.join(self.folder, "repository")
         os.makedirs(os.path.join(self.repository, "nets"))

@@ -4,10 +4,11 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 import unittest
 
 import numpy as np
+
+from folder_test import FolderTest
 
 SOURCE, BIN = os.environ["OPC_SOURCE_DIR"], os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 DIGITS = os.path.join(SOURCE, "docs", "examples", "digits")
@@ -25,16 +26,12 @@ def data(name):
     return os.path.join(DIGITS, name)
 
 
-class Digits(unittest.TestCase):
-    def setUp(self):
-        self.scratch = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.scratch)
-
+class Digits(FolderTest):
     def arguments(self, net, out):
         return ["--weights", data(f"{net}_weights.npz"), "--input", f"image=@{data('test_images.npy')}", "--outputs", out]
 
     def check(self, net, accuracy):
-        out = os.path.join(self.scratch, net)
+        out = os.path.join(self.folder, net)
         done = opc("run", data(f"{net}.pbtxt"), *self.arguments(net, out), "--expect", f"logits=@{data(net + '_test_logits.npy')}",
                    "--rtol", "1e-4", "--atol", "1e-5")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -53,14 +50,14 @@ class Digits(unittest.TestCase):
     def test_wrong_expectation_is_exit_code_1(self):
         wrong = np.load(data("mlp_test_logits.npy")).copy()
         wrong[17, 3] += 1
-        np.save(os.path.join(self.scratch, "wrong.npy"), wrong)
-        done = opc("run", data("mlp.pbtxt"), *self.arguments("mlp", os.path.join(self.scratch, "o")), "--expect",
-                   f"logits=@{self.scratch}/wrong.npy", "--rtol", "1e-4", "--atol", "1e-5")
+        np.save(os.path.join(self.folder, "wrong.npy"), wrong)
+        done = opc("run", data("mlp.pbtxt"), *self.arguments("mlp", os.path.join(self.folder, "o")), "--expect",
+                   f"logits=@{self.folder}/wrong.npy", "--rtol", "1e-4", "--atol", "1e-5")
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("17", done.stdout + done.stderr)
 
     def weights(self, name, **tensors):
-        path = os.path.join(self.scratch, name)
+        path = os.path.join(self.folder, name)
         np.savez(path, **tensors)
         return path
 
@@ -69,7 +66,7 @@ class Digits(unittest.TestCase):
         full = dict(np.load(data("mlp_weights.npz")))
         renamed = {("fc1.w" if k == "fc1_w" else k): v for k, v in full.items() if k != "fc3_b"}
         part, none = self.weights("part.npz", **renamed), self.weights("none.npz", **{f"layer{i}": v for i, v in enumerate(full.values())})
-        plan, loss = os.path.join(self.scratch, "mlp.plan"), os.path.join(self.scratch, "loss.pbtxt")
+        plan, loss = os.path.join(self.folder, "mlp.plan"), os.path.join(self.folder, "loss.pbtxt")
         self.assertEqual(opc("compile", data("mlp.pbtxt"), "-o", plan).returncode, 0)
         with open(loss, "w") as f:
             for name in ("mlp.pbtxt", "mlp_loss.pbtxt"):
@@ -105,7 +102,7 @@ class Digits(unittest.TestCase):
         self.assertIn("no value for 2 variables of 6 (fc1_w, fc3_b)", done.stderr)
 
     def test_print_none_prints_nothing(self):
-        done = opc("run", data("mlp.pbtxt"), *self.arguments("mlp", os.path.join(self.scratch, "o")), "--print", "none")
+        done = opc("run", data("mlp.pbtxt"), *self.arguments("mlp", os.path.join(self.folder, "o")), "--print", "none")
         self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
 
     def test_missing_input_prints_the_command(self):
@@ -119,7 +116,7 @@ class Digits(unittest.TestCase):
         plans, outputs = set(), set()
         for threads in ("1", "2"):
             for place in ("a", "b/c"):
-                cwd = os.path.join(self.scratch, place, threads)
+                cwd = os.path.join(self.folder, place, threads)
                 os.makedirs(cwd)
                 for net in ("cnn.pbtxt", "cnn_weights.npz", "test_images.npy"):
                     shutil.copy(data(net), cwd)
@@ -137,7 +134,7 @@ class Digits(unittest.TestCase):
     def test_random_initializers_are_the_same_everywhere(self):
         seen = set()
         for threads in ("1", "2"):
-            out = os.path.join(self.scratch, f"r{threads}")
+            out = os.path.join(self.folder, f"r{threads}")
             done = opc("run", data("cnn.pbtxt"), "-j", threads, "--fill", "rand", "--seed", "7", "--outputs", out)
             self.assertEqual(done.returncode, 0, done.stderr)
             with open(os.path.join(out, "logits.npy"), "rb") as f:
@@ -146,13 +143,13 @@ class Digits(unittest.TestCase):
         self.assertTrue(np.isfinite(np.load(os.path.join(out, "logits.npy"))).all())
 
     def test_plan_gives_the_same(self):
-        plan = os.path.join(self.scratch, "mlp.plan")
+        plan = os.path.join(self.folder, "mlp.plan")
         done = opc("compile", data("mlp.pbtxt"), "-o", plan)
         self.assertEqual(done.returncode, 0, done.stderr)
         results = []
         for name, command in {"graph": [os.path.join(BIN, "opc"), "run", data("mlp.pbtxt")], "plan": [os.path.join(BIN, "opc"), "run", plan],
                               "runtime": [os.path.join(BIN, "opc-runtime"), plan]}.items():
-            out = os.path.join(self.scratch, name)
+            out = os.path.join(self.folder, name)
             done = run(*command, *self.arguments("mlp", out))
             self.assertEqual(done.returncode, 0, f"{name}: {done.stderr}")
             with open(os.path.join(out, "logits.npy"), "rb") as f:
@@ -171,7 +168,7 @@ class Digits(unittest.TestCase):
     def test_canonical_text_is_a_fixed_point(self):
         once = opc("compile", data("cnn.pbtxt"), "--to", "import", "--emit", "pbtxt", "-o", "-")
         self.assertEqual(once.returncode, 0, once.stderr)
-        path = os.path.join(self.scratch, "once.pbtxt")
+        path = os.path.join(self.folder, "once.pbtxt")
         with open(path, "w") as f:
             f.write(once.stdout)
         twice = opc("compile", path, "--to", "import", "--emit", "pbtxt", "-o", "-")

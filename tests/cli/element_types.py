@@ -3,15 +3,14 @@
 import json
 import os
 import re
-import shutil
 import struct
 import subprocess
-import tempfile
 import unittest
 
 import numpy as np
 
 from float_formats import FILE_TYPES, SAFETENSORS, STORED, STORED_FLOATS, TYPES, Integer, array, packed
+from folder_test import FolderTest
 
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 NEW = ("i16", "u16", "u32", "u64", *STORED)
@@ -41,14 +40,7 @@ def values(*numbers):
     return "{ " + " ".join(f"val: {n}" for n in numbers) + " }"
 
 
-class Types(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
+class Types(FolderTest):
     def opc(self, *args, code=0):
         done = subprocess.run([os.path.join(BIN, "opc"), *args], capture_output=True, timeout=60, text=True)
         self.assertEqual(done.returncode, code, f"{args}\n{done.stderr}")

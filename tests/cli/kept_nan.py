@@ -3,10 +3,11 @@
 import os
 import shutil
 import subprocess
-import tempfile
 import unittest
 
 import numpy as np
+
+from folder_test import FolderTest
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 RUNTIME = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc-runtime")
@@ -44,10 +45,9 @@ def network(batch=BATCH, side=SIDE, channels=CHANNELS):
     return "\n".join(lines)
 
 
-class KeptNan(unittest.TestCase):
+class KeptNan(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.draw = np.random.default_rng(5)
         self.weights = self.drawn(CHANNELS)
         self.x = self.draw.standard_normal((BATCH, CHANNELS, SIDE, SIDE), dtype=np.float32)
@@ -56,9 +56,6 @@ class KeptNan(unittest.TestCase):
 
     def drawn(self, channels):
         return {n: (self.draw.standard_normal((channels, c, k, k)) * 0.3).astype(np.float32) for n, c, k in (("wa", channels, 1), ("wb", channels, 3), ("wc", 2, 3))}
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     def file(self, name, text):
         with open(self.path(name), "w", encoding="utf-8") as f:

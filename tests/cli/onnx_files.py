@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 import re
-import shutil
 import subprocess
-import tempfile
 import unittest
+
+from folder_test import FolderTest
 
 try:
     import onnx
@@ -34,10 +34,9 @@ def read(name):
         return f.read()
 
 
-class Onnx(unittest.TestCase):
+class Onnx(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.file("mlp.pbtxt", read("mlp.pbtxt"))
 
     def file(self, name, text):

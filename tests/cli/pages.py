@@ -8,11 +8,11 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import unittest
 import xml.etree.ElementTree as xml
 
 import big_graphs
+from folder_test import FolderTest
 
 BUILD, SOURCE = os.environ["OPC_BUILD_DIR"], os.environ["OPC_SOURCE_DIR"]
 OPC = os.path.join(BUILD, "bin", "opc")
@@ -67,10 +67,9 @@ class Elements(html.parser.HTMLParser):
             self.words.append(data)
 
 
-class Pages(unittest.TestCase):
+class Pages(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.file("mlp.pbtxt", MLP)
         self.file("evil.pbtxt", hostile(MLP))
 
@@ -78,11 +77,6 @@ class Pages(unittest.TestCase):
         with open(os.path.join(self.folder, name), "w", encoding="utf-8") as f:
             f.write(text)
         return name
-
-    def opc(self, *args, code=0):
-        done = subprocess.run([OPC, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, cwd=self.folder)
-        self.assertEqual(done.returncode, code, (args, done.stdout[-2000:], done.stderr))
-        return done
 
     def page(self, text):
         """Its elements, after what holds for every page."""

@@ -5,10 +5,11 @@ import os
 import shutil
 import struct
 import subprocess
-import tempfile
 import unittest
 
 import numpy as np
+
+from folder_test import FolderTest
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 RUNTIME = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc-runtime")
@@ -44,10 +45,9 @@ GRAPH = "\n".join([
 PREPARED = {"wide", "rows", "squared"}  # between the last two there is a loop of two ops
 
 
-class Prepared(unittest.TestCase):
+class Prepared(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         draw = np.random.default_rng(11)
         self.x = draw.standard_normal((ROWS, IN), dtype=np.float32)
         self.w = draw.standard_normal((OUT, IN)).astype(np.float16)
@@ -56,9 +56,6 @@ class Prepared(unittest.TestCase):
         np.save(self.path("x.npy"), self.x)
         np.savez(self.path("w.npz"), w=self.w, table=self.table, index=self.index)
         self.file("g.pbtxt", GRAPH)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     def file(self, name, text):
         with open(self.path(name), "w", encoding="utf-8") as f:

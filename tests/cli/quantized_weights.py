@@ -2,35 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
+
+from folder_test import FolderTest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
 import messages as m  # noqa: E402
 from quantizing import least_entropy  # noqa: E402
 
-OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 F32 = np.float32
 
 
-class QuantizedWeights(unittest.TestCase):
+class QuantizedWeights(FolderTest):
     def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="quantized_weights")
-        self.addCleanup(shutil.rmtree, self.dir)
+        super().setUp()
         self.rng = np.random.default_rng(3)
-
-    def path(self, name):
-        return os.path.join(self.dir, name)
-
-    def opc(self, *args, code=0):
-        done = subprocess.run([OPC, *args], capture_output=True, text=True, cwd=self.dir, timeout=120)
-        self.assertEqual(done.returncode, code, done.stderr)
-        return done
 
     def normal(self, *shape, scale=1.0):
         return (self.rng.standard_normal(shape) * scale).astype(F32)

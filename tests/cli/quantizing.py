@@ -6,10 +6,11 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
+
+from folder_test import FolderTest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
 from messages import fields  # noqa: E402
@@ -72,18 +73,9 @@ def least_entropy(values):
     return best[1]
 
 
-class Quantizing(unittest.TestCase):
-    def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="quantizing")
-        self.addCleanup(shutil.rmtree, self.dir)
-
-    def path(self, name):
-        return os.path.join(self.dir, name)
-
-    def opc(self, *args, code=0, env=None):
-        done = subprocess.run([OPC, *args], capture_output=True, text=True, cwd=self.dir, timeout=120, env={**os.environ, **(env or {})})
-        self.assertEqual(done.returncode, code, done.stderr)
-        return done
+class Quantizing(FolderTest):
+    def opc(self, *args, env=(), **more):
+        return super().opc(*args, env={**os.environ, **dict(env)}, **more)
 
     def quantize(self, net, *flags):
         return json.loads(self.opc("quantize", os.path.join(DIGITS, net + ".pbtxt"), "--weights", os.path.join(DIGITS, net + "_weights.npz"), "--json", *flags).stdout)
@@ -190,7 +182,7 @@ class Quantizing(unittest.TestCase):
     def test_what_is_read_is_not_overwritten(self):
         """Neither by the model nor by the file of its large tensors, under whatever name."""
         def contents():
-            return {str(p): p.read_bytes() for p in pathlib.Path(self.dir).rglob("*") if p.is_file()}
+            return {str(p): p.read_bytes() for p in pathlib.Path(self.folder).rglob("*") if p.is_file()}
         def unchanged(*args, output):
             before = contents()
             said = self.opc("quantize", *args, "--to", "int8-weights", "-o", output, code=2).stderr
@@ -232,7 +224,7 @@ class Quantizing(unittest.TestCase):
         want = self.quantize("mlp", "--calibrate", f"image=@{DIGITS}/train_images.npy")["tensors"]
         for name in ("x.npz", "order.npy", "wide.npy"):
             with self.subTest(name):
-                writer = subprocess.Popen(["cp", name, "pipe"], cwd=self.dir)
+                writer = subprocess.Popen(["cp", name, "pipe"], cwd=self.folder)
                 self.addCleanup(writer.kill)
                 self.assertEqual(self.quantize("mlp", "--calibrate", "image=@pipe", "--cast")["tensors"], want)
                 self.assertEqual(writer.wait(60), 0)

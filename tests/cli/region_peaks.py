@@ -4,10 +4,10 @@
 import json
 import os
 import random
-import shutil
 import subprocess
-import tempfile
 import unittest
+
+from folder_test import FolderTest
 
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 OPC = os.environ.get("OPC_BINARY") or os.path.join(BIN, "opc")
@@ -59,10 +59,9 @@ def mixed(seed):
     return "\n".join(lines) + "\n"
 
 
-class RegionPeaks(unittest.TestCase):
+class RegionPeaks(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.joined = 0
 
     def compiled(self, *flags):

@@ -4,12 +4,10 @@ import json
 import os
 import pty
 import re
-import shutil
-import subprocess
-import tempfile
 import unittest
 
-OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+from folder_test import FolderTest
+
 GRAPH = """op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 3 } data_type: kFloat } } }
 op { name: "twice" user_conf { op_type_name: "broadcast_add" input { key: "x" value { s: "x/out" } } input { key: "y" value { s: "x/out" } } } }
 op { name: "y" output_conf { in: "twice/z_0" } }
@@ -21,27 +19,14 @@ CALLS = [["compile", "net.pbtxt", "-o", "out.plan"], ["run", "net.pbtxt", "--fil
          ["debug", "first-diff", "net.pbtxt", "--fill", "ones"]]
 
 
-class Shared(unittest.TestCase):
+class Shared(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.write("net.pbtxt", GRAPH)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def write(self, name, text):
-        with open(self.path(name), "w", encoding="utf-8") as f:
-            f.write(text)
 
     def read(self, name):
         with open(self.path(name), encoding="utf-8") as f:
             return f.read()
-
-    def opc(self, *args, code=0, **more):
-        done = subprocess.run([OPC, *args], cwd=self.folder, capture_output=True, text=True, timeout=120, **more)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        return done
 
     def test_log(self):
         self.opc("compile", "net.pbtxt", "-o", "out.plan", "-q", "--log", "run.log")

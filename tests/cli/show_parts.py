@@ -5,13 +5,12 @@ import io
 import json
 import os
 import re
-import shutil
 import subprocess
-import tempfile
 import unittest
 import xml.etree.ElementTree as xml
 
 import big_graphs
+from folder_test import FolderTest
 
 BUILD, SOURCE = os.environ["OPC_BUILD_DIR"], os.environ["OPC_SOURCE_DIR"]
 OPC = os.path.join(BUILD, "bin", "opc")
@@ -28,21 +27,15 @@ MLP = read("mlp.pbtxt")
 HOSTILE = ('</title><script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "]]> & <!-- ' --", '"]; evil [label="x', "\\x1b[2J\\n")
 
 
-class Show(unittest.TestCase):
+class Show(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.file("mlp.pbtxt", MLP)
 
     def file(self, name, text):
         with open(os.path.join(self.folder, name), "w", encoding="utf-8") as f:
             f.write(text)
         return name
-
-    def opc(self, *args, code=0):
-        done = subprocess.run([OPC, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, cwd=self.folder)
-        self.assertEqual(done.returncode, code, (args, done.stdout[-2000:], done.stderr))
-        return done
 
     def json(self, *args):
         return json.loads(self.opc("show", *args, "--json").stdout)

@@ -1,12 +1,12 @@
 # Images one element wide: convolutions and poolings of H x 1 give numpy's numbers and, bit for bit, what 1 x H gives.
 # SPDX-License-Identifier: Apache-2.0
 import os
-import shutil
 import subprocess
-import tempfile
 import unittest
 
 import numpy as np
+
+from folder_test import FolderTest
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 KINDS = {"f64": "kDouble", "f32": "kFloat", "f16": "kFloat16", "bf16": "kBFloat16", "u8": "kUInt8", "i8": "kInt8"}
@@ -186,11 +186,7 @@ class Graphs:
         self.add("adaptive_avg_pool2d_grad", {"dy": (dy, kind), "x": (x, kind)}, {"dx": image(f(dy) @ shares)}, {}, {"output_size": ([7], 1)}, last=last)
 
 
-class TallImages(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
-
+class TallImages(FolderTest):
     def run_form(self, graphs, form, *more):
         path = lambda name: os.path.join(self.folder, f"{form}{name}")  # noqa: E731
         with open(path(".pbtxt"), "w", encoding="utf-8") as f:

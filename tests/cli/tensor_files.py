@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 import io
 import os
-import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 import zipfile
 import zlib
 
 import numpy as np
+
+from folder_test import FolderTest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
 from messages import field, varint  # noqa: E402
@@ -47,14 +47,7 @@ def graph(dtype="kFloat", dims=(2, 3), variable=""):
             'op { name: "y" output_conf { in: "i/out_0" } }\n')
 
 
-class Scratch(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
+class Scratch(FolderTest):
     def file(self, name, content):
         os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
         with open(self.path(name), "wb") as f:
@@ -250,15 +243,8 @@ op { name: "y" output_conf { in: "s/output_tensor_0" } }
 """
 
 
-class DataPath(unittest.TestCase):
+class DataPath(FolderTest):
     """How often and into how many places a value is read."""
-
-    def setUp(self):
-        self.scratch = tempfile.mkdtemp(prefix="opc_data_path_")
-        self.addCleanup(shutil.rmtree, self.scratch)
-
-    def path(self, name):
-        return os.path.join(self.scratch, name)
 
     def graph(self, dims):
         with open(self.path("sum.pbtxt"), "w") as f:

@@ -7,9 +7,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
+
+from folder_test import FolderTest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import check_cases as base
@@ -48,11 +49,7 @@ def complaints(document):
     return found
 
 
-class Traces(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
-
+class Traces(FolderTest):
     def opc(self, *args, code=0, launcher=(), sim=""):
         done = subprocess.run([*launcher, base.OPC, "--config", "none", *args], capture_output=True, text=True, timeout=300, cwd=self.folder,
                               env=ROOT if launcher else dict(os.environ, CUDA_SIM=sim))

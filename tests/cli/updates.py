@@ -3,12 +3,11 @@
 import json
 import os
 import random
-import shutil
-import subprocess
-import tempfile
 import unittest
 
 import numpy as np
+
+from folder_test import FolderTest
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 RUNTIME = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc-runtime")
@@ -40,19 +39,7 @@ def network(sizes, batch=4):
     return "\n".join([*lines, ""])
 
 
-class Updates(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def opc(self, *args, code=0, program=OPC):
-        done = subprocess.run([program, *args], cwd=self.folder, capture_output=True, text=True, timeout=300)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        return done
-
+class Updates(FolderTest):
     def step(self, sizes, optimizer, *more, batch=4):
         """A training step as a graph, and its input."""
         with open(self.path("g.pbtxt"), "w", encoding="utf-8") as f:

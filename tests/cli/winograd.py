@@ -1,12 +1,12 @@
 # 3x3 convolutions by minimal filtering: near f64, the same bits for threads, batches, processors and programs, direct where numbers are far apart or with --no-winograd.
 # SPDX-License-Identifier: Apache-2.0
 import os
-import shutil
 import subprocess
-import tempfile
 import unittest
 
 import numpy as np
+
+from folder_test import FolderTest
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 RUNTIME = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc-runtime")
@@ -45,14 +45,10 @@ def reference(x, w, b):
     return np.maximum(y + b[None, :, None, None], 0)
 
 
-class Winograd(unittest.TestCase):
+class Winograd(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.draw = np.random.default_rng(11)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     def give(self, channels, filters, side, batch=BATCH):
         with open(self.path("g.pbtxt"), "w", encoding="utf-8") as f:

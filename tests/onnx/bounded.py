@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judged by numpy."""
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
+
+from folder_test import FolderTest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import messages as m  # noqa: E402
@@ -34,16 +34,9 @@ def suppressed(boxes, scores, most, limit, least):
     return kept
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="onnx_bounded")
-        self.addCleanup(shutil.rmtree, self.dir)
-
-    def path(self, name):
-        return os.path.join(self.dir, name)
-
+class Case(FolderTest):
     def opc(self, *arguments, code=0, program="opc"):
-        done = subprocess.run([os.path.join(BIN, program), *arguments], cwd=self.dir, capture_output=True, text=True, timeout=300,
+        done = subprocess.run([os.path.join(BIN, program), *arguments], cwd=self.folder, capture_output=True, text=True, timeout=300,
                               env={k: v for k, v in os.environ.items() if k != "CI"})  # where opc check refuses --update
         self.assertEqual(done.returncode, code, done.stderr)
         return done

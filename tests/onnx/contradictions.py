@@ -3,13 +3,13 @@
 """Each refusal stands beside the same node without the contradiction, which runs."""
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
+
+from folder_test import FolderTest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import measured  # noqa: E402
@@ -42,31 +42,27 @@ def of(value, dtype=F32):
     return np.array(value, dtype)
 
 
-class Case(unittest.TestCase):
+class Case(FolderTest):
     base = 0 # the peak of a small run
-
-    def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="onnx_contradictions")
-        self.addCleanup(shutil.rmtree, self.dir)
 
     def node(self, op, inputs, constants=(), domain="", opset=21, count=1, **attributes):
         """What `opc run` of one node, called N, does; inputs are i0, i1, ..., and initializers where `constants` has their place."""
         names = ["" if a is None else f"i{k}" for k, a in enumerate(inputs)]
         given = [k for k, a in enumerate(inputs) if a is not None and k not in constants]
         outputs = [f"o{k}" for k in range(count)]
-        with open(os.path.join(self.dir, "model.onnx"), "wb") as f:
+        with open(os.path.join(self.folder, "model.onnx"), "wb") as f:
             f.write(m.model(m.graph([m.node(op, names, outputs, "N", domain, **attributes)],
                                     [m.value(names[k], inputs[k].shape, m.ELEMENT[inputs[k].dtype]) for k in given],
                                     [m.value(o, None, 0) for o in outputs], [m.tensor(names[k], inputs[k]) for k in constants]),
                             opset=opset, domains=[domain] if domain else []))
-        np.savez(os.path.join(self.dir, "in.npz"), **{names[k]: inputs[k] for k in given})
-        done, self.seconds, self.peak = measured.run([OPC, "run", "model.onnx", "--quiet", "--inputs", "in.npz", "--outputs", "out.npz"], self.dir)
+        np.savez(os.path.join(self.folder, "in.npz"), **{names[k]: inputs[k] for k in given})
+        done, self.seconds, self.peak = measured.run([OPC, "run", "model.onnx", "--quiet", "--inputs", "in.npz", "--outputs", "out.npz"], self.folder)
         return done
 
     def runs(self, op, inputs, *rest, **more):
         done = self.node(op, inputs, *rest, **more)
         self.assertEqual(done.returncode, 0, done.stderr)
-        return np.load(os.path.join(self.dir, "out.npz"))["o0"]
+        return np.load(os.path.join(self.folder, "out.npz"))["o0"]
 
     def refused(self, how, words, op, inputs, *rest, **more):
         done = self.node(op, inputs, *rest, **more)
@@ -74,7 +70,7 @@ class Case(unittest.TestCase):
         self.assertEqual(done.stderr.count("error["), 1, done.stderr)
         for word in (how[1], 'model.onnx: node 0 "N"', words):
             self.assertIn(word, done.stderr)
-        seconds, peak, size = self.seconds, self.peak, sum(os.path.getsize(os.path.join(self.dir, f)) for f in ("model.onnx", "in.npz"))
+        seconds, peak, size = self.seconds, self.peak, sum(os.path.getsize(os.path.join(self.folder, f)) for f in ("model.onnx", "in.npz"))
         if not self.base:
             self.assertEqual(self.node("Relu", [uniform(2, 3)]).returncode, 0)
             type(self).base = self.peak
@@ -167,22 +163,22 @@ class Recurrent(Case):
     def test_a_gradient_that_no_file_holds(self):
         """Lengths that are an initializer: what cannot be written is said with the node that reads it."""
         nodes = [m.node("LSTM", ["x", "w", "r", "", "n"], ["y"], "tagger"), m.node("ReduceSum", ["y"], ["loss"], "sum", keepdims=0)]
-        with open(os.path.join(self.dir, "model.onnx"), "wb") as f:
+        with open(os.path.join(self.folder, "model.onnx"), "wb") as f:
             f.write(m.model(m.graph(nodes, [m.value("x", (3, 2, 4))], [m.value("loss", None, 0)],
                                     [m.tensor("w", uniform(1, 12, 4)), m.tensor("r", uniform(1, 12, 3)), m.tensor("n", i32([3, 1]))])))
-        done = subprocess.run([OPC, "grad", "model.onnx", "--loss", "loss", "-o", "g.pbtxt"], cwd=self.dir, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([OPC, "grad", "model.onnx", "--loss", "loss", "-o", "g.pbtxt"], cwd=self.folder, capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertRegex(done.stderr, r'OPC0112\]: op constant, i32\[2\], .* read by tagger \(.*model.onnx: node 0 "tagger"\)')
         self.assertIn("--weights-out FILE", done.stderr)
         kept = [OPC, "grad", "model.onnx", "--loss", "loss", "-o", "g.pbtxt", "--weights-out", "w.safetensors"]
-        done = subprocess.run(kept, cwd=self.dir, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(kept, cwd=self.folder, capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
         x = uniform(3, 2, 4)
-        np.save(os.path.join(self.dir, "x.npy"), x)
+        np.save(os.path.join(self.folder, "x.npy"), x)
         for what, weights in (("model.onnx", []), ("g.pbtxt", ["--weights", "w.safetensors"])):
-            done = subprocess.run([OPC, "run", what, *weights, "--input", "x=@x.npy", "--outputs", what + ".out"], cwd=self.dir, capture_output=True, text=True, timeout=60)
+            done = subprocess.run([OPC, "run", what, *weights, "--input", "x=@x.npy", "--outputs", what + ".out"], cwd=self.folder, capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 0, done.stderr)
-        losses = [np.load(os.path.join(self.dir, what + ".out", "loss.npy")) for what in ("model.onnx", "g.pbtxt")]
+        losses = [np.load(os.path.join(self.folder, what + ".out", "loss.npy")) for what in ("model.onnx", "g.pbtxt")]
         np.testing.assert_array_equal(*losses)
 
 
@@ -329,12 +325,12 @@ class Words(Case):
         x = of([1e6, -1e6, 1.0])
         for to, large in ((17, np.nan), (19, np.inf)):
             node = [m.node("Cast", ["x"], ["q"], to=to, saturate=0), m.node("Cast", ["q"], ["y"], to=1)]
-            with open(os.path.join(self.dir, "model.onnx"), "wb") as f:
+            with open(os.path.join(self.folder, "model.onnx"), "wb") as f:
                 f.write(m.model(m.graph(node, [m.value("x", (3,))], [m.value("y", None, 0)]), opset=19))
-            np.save(os.path.join(self.dir, "x.npy"), x)
-            done = subprocess.run([OPC, "run", "model.onnx", "--quiet", "--input", "x=@x.npy", "--output", "y=y.npy"], cwd=self.dir, capture_output=True, text=True, timeout=60)
+            np.save(os.path.join(self.folder, "x.npy"), x)
+            done = subprocess.run([OPC, "run", "model.onnx", "--quiet", "--input", "x=@x.npy", "--output", "y=y.npy"], cwd=self.folder, capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 0, done.stderr)
-            np.testing.assert_array_equal(np.abs(np.load(os.path.join(self.dir, "y.npy"))), [large, large, 1])
+            np.testing.assert_array_equal(np.abs(np.load(os.path.join(self.folder, "y.npy"))), [large, large, 1])
 
 
 class Stretched(Case):
@@ -453,9 +449,9 @@ class Others(Case):
             self.refused(INVALID, f"the op has at most {most} input", op, [uniform(1, 2, 3, 3)] * (most + 1))
 
     def written(self, nodes, opset=17, output="y"):
-        with open(os.path.join(self.dir, "model.onnx"), "wb") as f:
+        with open(os.path.join(self.folder, "model.onnx"), "wb") as f:
             f.write(m.model(m.graph(nodes, [m.value("x", (1, 2, 3, 3))], [m.value(output)]), opset=opset))
-        return subprocess.run([OPC, "show", "model.onnx"], cwd=self.dir, capture_output=True, text=True)
+        return subprocess.run([OPC, "show", "model.onnx"], cwd=self.folder, capture_output=True, text=True)
 
     def test_outputs_that_ops_do_not_have(self):
         """onnx.checker and ONNX Runtime refuse them, read or not; trailing ones without a name are none."""
@@ -474,16 +470,16 @@ class Others(Case):
         self.assertEqual((done.returncode, done.stderr.count("error[")), (3, 1), done.stderr)
         self.assertIn("Constant: output 1 ('z') is too many", done.stderr)
         scores = m.graph([m.node("MultiHeadAttention", ["x", "x", "x"], ["a", "", "", "s"], "N", ORT, num_heads=2), m.node("Neg", ["s"], ["y"])], [m.value("x", (1, 2, 8))], [m.value("y")])
-        with open(os.path.join(self.dir, "model.onnx"), "wb") as f:  # an output that the op has and opc does not give
+        with open(os.path.join(self.folder, "model.onnx"), "wb") as f:  # an output that the op has and opc does not give
             f.write(m.model(scores, domains=[ORT]))
-        done = subprocess.run([OPC, "show", "model.onnx"], cwd=self.dir, capture_output=True, text=True)
+        done = subprocess.run([OPC, "show", "model.onnx"], cwd=self.folder, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr.count("error[")), (4, 1), done.stderr)
         for word in ("OPC0422", 'node 0 "N"', "MultiHeadAttention: output 3 ('s') is read, and opc does not give it"):
             self.assertIn(word, done.stderr)
         function = m.field(1, "F") + m.field(4, "a") + m.field(5, "b") + m.field(7, m.node("Neg", ["a"], ["b"])) + m.field(10, "l")
-        with open(os.path.join(self.dir, "model.onnx"), "wb") as f:
+        with open(os.path.join(self.folder, "model.onnx"), "wb") as f:
             f.write(m.model(m.graph([m.node("F", ["x"], ["y", "z"], "N", domain="l")], [m.value("x", (2,))], [m.value("y")]), functions=[function], domains=["l"]))
-        done = subprocess.run([OPC, "show", "model.onnx"], cwd=self.dir, capture_output=True, text=True)
+        done = subprocess.run([OPC, "show", "model.onnx"], cwd=self.folder, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr.count("error[")), (3, 1), done.stderr)
         self.assertIn("F: output 1 ('z') is too many", done.stderr)
 

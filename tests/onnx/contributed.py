@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
+
+from folder_test import FolderTest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import messages as m  # noqa: E402
@@ -33,11 +33,7 @@ def softmax(x):
     return e / e.sum(-1, keepdims=True)
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="onnx_contributed")
-        self.addCleanup(shutil.rmtree, self.dir)
-
+class Case(FolderTest):
     def run_op(self, op, inputs, count=1, domain=ORT, opset=17, constants=(), **attributes):
         """The outputs of one node; inputs are arrays, or None where one is left out."""
         names = ["" if a is None else f"i{k}" for k, a in enumerate(inputs)]
@@ -46,20 +42,20 @@ class Case(unittest.TestCase):
         tensors = [m.tensor(names[k], inputs[k]) for k in constants]
         data = m.model(m.graph([m.node(op, names, outputs, "node", domain, **attributes)], values, [m.value(o, None, 0) for o in outputs], tensors),
                        opset=opset, domains=[domain] if domain else [])
-        path = os.path.join(self.dir, "model.onnx")
+        path = os.path.join(self.folder, "model.onnx")
         with open(path, "wb") as f:
             f.write(data)
         command = [OPC, "run", path, "--quiet"]
         for k, a in enumerate(inputs):
             if a is None or k in constants:
                 continue
-            np.save(os.path.join(self.dir, f"i{k}.npy"), a)
-            command += ["--input", f"i{k}=@{self.dir}/i{k}.npy"]
+            np.save(os.path.join(self.folder, f"i{k}.npy"), a)
+            command += ["--input", f"i{k}=@{self.folder}/i{k}.npy"]
         for o in outputs:
-            command += ["--output", f"{o}={self.dir}/{o}.npy"]
+            command += ["--output", f"{o}={self.folder}/{o}.npy"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, errors="replace")
         self.assertEqual(done.returncode, 0, done.stderr)
-        found = [np.load(os.path.join(self.dir, o + ".npy")) for o in outputs]
+        found = [np.load(os.path.join(self.folder, o + ".npy")) for o in outputs]
         return found if count > 1 else found[0]
 
     def close(self, got, want, tolerance=2e-6):
@@ -328,14 +324,14 @@ class Compositions(Case):
     def test_equal_shares_of_a_gradient(self):
         """As PyTorch's scatter_reduce: what is as large as the largest has its share, the element that was there, too."""
         nodes = [m.node("ScatterElements", ["x", "i", "s"], ["y"], reduction="max"), m.node("Mul", ["y", "w"], ["p"]), m.node("ReduceSum", ["p"], ["loss"], keepdims=0)]
-        with open(os.path.join(self.dir, "model.onnx"), "wb") as f:
+        with open(os.path.join(self.folder, "model.onnx"), "wb") as f:
             f.write(m.model(m.graph(nodes, [m.value("x", (3,)), m.value("s", (4,)), m.value("i", (4,), 7), m.value("w", (3,))], [m.value("loss")]), opset=18))
         for words in (["grad", "model.onnx", "--loss", "loss", "--wrt", "x", "--wrt", "s", "-o", "g.pbtxt"],
                       ["run", "g.pbtxt", "--quiet", "--input", "x=1,5,7", "--input", "s=5,3,5,9", "--input", "i=1,1,1,2", "--input", "w=2,3,4", "--output", "x.grad=x.npy", "--output", "s.grad=s.npy"]):
-            done = subprocess.run([OPC, *words], cwd=self.dir, capture_output=True, text=True, timeout=60, errors="replace")
+            done = subprocess.run([OPC, *words], cwd=self.folder, capture_output=True, text=True, timeout=60, errors="replace")
             self.assertEqual(done.returncode, 0, done.stderr)
-        np.testing.assert_array_equal(np.load(os.path.join(self.dir, "x.npy")), np.array([2, 1, 0], F32))
-        np.testing.assert_array_equal(np.load(os.path.join(self.dir, "s.npy")), np.array([1, 0, 1, 4], F32))
+        np.testing.assert_array_equal(np.load(os.path.join(self.folder, "x.npy")), np.array([2, 1, 0], F32))
+        np.testing.assert_array_equal(np.load(os.path.join(self.folder, "s.npy")), np.array([1, 0, 1, 4], F32))
 
     def test_bits(self):
         for dtype, to in ((F32, np.int32), (np.int32, F32), (np.float64, np.uint64), (np.int8, np.uint8), (np.bool_, np.uint8), (np.float16, np.int16)):

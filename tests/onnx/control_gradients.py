@@ -50,7 +50,7 @@ class Gradients(onnx_import.Case):
     """The methods of onnx/import.py's cases."""
 
     def ok(self, *command):
-        done = subprocess.run(command, capture_output=True, text=True, cwd=self.dir, timeout=120, errors="replace")
+        done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, timeout=120, errors="replace")
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         return done
 

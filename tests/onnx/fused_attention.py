@@ -28,7 +28,7 @@ def flat(x):
 
 class Case(later_ops.Case):
     def tool(self, *command):
-        done, *_ = measured.run([OPC, *command], self.dir)
+        done, *_ = measured.run([OPC, *command], self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done
 
@@ -150,7 +150,7 @@ class Gradients(Case):
         wrt = [n for n, a in inputs.items() if a.dtype == F32]
         self.tool("grad", "model.onnx", "--loss", "o0", *[part for n in wrt for part in ("--wrt", n)], "-o", "g.pbtxt")
         self.tool("run", "g.pbtxt", "--inputs", "in.npz", "--outputs", "out.npz")
-        made = np.load(os.path.join(self.dir, "out.npz"))
+        made = np.load(os.path.join(self.folder, "out.npz"))
         return {n: made[n + ".grad"] for n in wrt}
 
     def test_as_the_steps(self):
@@ -174,16 +174,16 @@ class Ranges(Case):
         inputs = [m.value("q", (1, 4, 1, 8)), m.value("k", (1, 2, 1, 8)), m.value("v", (1, 2, 1, 3)),
                   *[m.value(n, (1, *s)) for n, s in zip(("pk", "pv"), sizes)]]
         node = m.node("Attention", ["q", "k", "v", "", "pk", "pv"], ["y", "keys", "values"], "N", is_causal=1)
-        with open(os.path.join(self.dir, "model.onnx"), "wb") as f:
+        with open(os.path.join(self.folder, "model.onnx"), "wb") as f:
             f.write(m.model(m.graph([node], inputs, [m.value(n) for n in ("y", "keys", "values")]), opset=24))
         self.tool("compile", "model.onnx", "--shape", "pk=1,2,past:1..9,8", "--shape", "pv=1,2,past:1..9,3", "-o", "m.plan")
         for past in (1, 4, 9):
             given = {"q": uniform(1, 4, 1, 8), "k": uniform(1, 2, 1, 8), "v": uniform(1, 2, 1, 3), "pk": uniform(1, 2, past, 8), "pv": uniform(1, 2, past, 3)}
-            np.savez(os.path.join(self.dir, "in.npz"), **given)
+            np.savez(os.path.join(self.folder, "in.npz"), **given)
             self.tool("run", "m.plan", "--inputs", "in.npz", "--outputs", "out.npz")
             keys, values = np.concatenate([given["pk"], given["k"]], 2), np.concatenate([given["pv"], given["v"]], 2)
             want, _ = attention(given["q"], keys, values, causal=1, past=past)
-            self.close(np.load(os.path.join(self.dir, "out.npz"))["y"], want)
+            self.close(np.load(os.path.join(self.folder, "out.npz"))["y"], want)
 
 
 class Steps(Case):
@@ -195,7 +195,7 @@ class Steps(Case):
         values = [m.value("q", (1, 3, queries, 16)), m.value("k", (1, keys, 3, 16)), m.value("v", (1, 3, keys, 8)), *inputs]
         nodes = [*known, m.node("Transpose", ["k"], ["kt"], perm=[0, 2, 3, 1]), m.node("MatMul", ["q", "kt"], ["s"]), *middle,
                  m.node("Softmax", ["t"], ["p"], axis=-1), m.node("MatMul", ["p", "v"], ["y"])]
-        with open(os.path.join(self.dir, "model.onnx"), "wb") as f:
+        with open(os.path.join(self.folder, "model.onnx"), "wb") as f:
             f.write(m.model(m.graph(nodes, values, [m.value("y")], list(initializers)), opset=17))
 
     def fused(self):
@@ -204,11 +204,11 @@ class Steps(Case):
     def check(self, keys, queries, want, **more):
         """`want` makes the scores out of the products; with and without fusion."""
         given = {"q": uniform(1, 3, queries, 16) * 3, "k": uniform(1, keys, 3, 16) * 3, "v": uniform(1, 3, keys, 8), **more}
-        np.savez(os.path.join(self.dir, "in.npz"), **given)
+        np.savez(os.path.join(self.folder, "in.npz"), **given)
         scores = want(given["q"].astype(np.float64) @ given["k"].astype(np.float64).transpose(0, 2, 3, 1))
         for flags in ([], ["--no-fuse"]):
             self.tool("run", "model.onnx", "--inputs", "in.npz", "--outputs", "out.npz", *flags)
-            self.close(np.load(os.path.join(self.dir, "out.npz"))["y"], later_ops.softmax(scores) @ given["v"])
+            self.close(np.load(os.path.join(self.folder, "out.npz"))["y"], later_ops.softmax(scores) @ given["v"])
 
     def test_added(self):
         self.model(300, 260, [m.node("Div", ["s", "root"], ["d"]), m.node("Add", ["d", "mask"], ["t"])], [m.value("mask", (1, 1, 1, 300))])
@@ -245,9 +245,9 @@ class Steps(Case):
                 scores = given["q"].astype(np.float64) @ given["k"].astype(np.float64).transpose(0, 2, 3, 1)
                 given["k"][:, 200:] = bad
                 given.update({"seen": seen} if lowest != -np.inf else {"bias": np.where(seen, 0, lowest).astype(F32)})
-                np.savez(os.path.join(self.dir, "in.npz"), **given)
+                np.savez(os.path.join(self.folder, "in.npz"), **given)
                 self.tool("run", "model.onnx", "--inputs", "in.npz", "--outputs", "out.npz")
-                self.close(np.load(os.path.join(self.dir, "out.npz"))["y"], later_ops.softmax(np.where(seen, scores, -np.inf)) @ given["v"])
+                self.close(np.load(os.path.join(self.folder, "out.npz"))["y"], later_ops.softmax(np.where(seen, scores, -np.inf)) @ given["v"])
 
     def test_numbers_of_other_ranks(self):
         """The lowest number may have more axes than the choice."""
@@ -281,11 +281,11 @@ class Steps(Case):
         self.assertEqual(self.fused(), 1)
         given = {"q": uniform(1, 3, 260, 16), "k": uniform(1, 300, 3, 16), "v": uniform(1, 3, 300, 8), "mask": np.zeros((260, 300), F32)}
         given["mask"][7] = -np.inf
-        np.savez(os.path.join(self.dir, "in.npz"), **given)
+        np.savez(os.path.join(self.folder, "in.npz"), **given)
         want = later_ops.softmax(given["q"].astype(np.float64) @ given["k"].astype(np.float64).transpose(0, 2, 3, 1)) @ given["v"]
         for flags, hidden in ([], 0), (["--no-fuse"], np.nan):
             self.tool("run", "model.onnx", "--inputs", "in.npz", "--outputs", "out.npz", *flags)
-            got = np.load(os.path.join(self.dir, "out.npz"))["y"]
+            got = np.load(os.path.join(self.folder, "out.npz"))["y"]
             np.testing.assert_array_equal(got[:, :, 7], np.full((1, 3, 8), hidden, F32), str(flags))
             self.close(np.delete(got, 7, 2), np.delete(want, 7, 2))
 

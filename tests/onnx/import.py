@@ -12,6 +12,8 @@ import unittest
 
 import numpy as np
 
+from folder_test import FolderTest
+
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import measured  # noqa: E402
 import messages as m  # noqa: E402
@@ -20,21 +22,14 @@ OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 F32 = np.float32
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="onnx_import")
-        self.addCleanup(shutil.rmtree, self.dir)
-
-    def path(self, name):
-        return os.path.join(self.dir, name)
-
+class Case(FolderTest):
     def file(self, name, data):
         with open(self.path(name), "wb") as f:
             f.write(data)
         return self.path(name)
 
     def opc(self, *arguments):
-        return subprocess.run([OPC, *arguments], capture_output=True, text=True, cwd=self.dir, timeout=60, errors="replace")
+        return subprocess.run([OPC, *arguments], capture_output=True, text=True, cwd=self.folder, timeout=60, errors="replace")
 
     def array(self, name, a):
         np.save(self.path(name), a)
@@ -57,7 +52,7 @@ class Case(unittest.TestCase):
     def measured(self, data, *command):
         """The command on a model; its seconds and the peak of its memory."""
         self.file("model.onnx", data)
-        return measured.run([OPC, *command, "model.onnx", *(["--fill", "ones"] if command == ("run",) else [])], self.dir)
+        return measured.run([OPC, *command, "model.onnx", *(["--fill", "ones"] if command == ("run",) else [])], self.folder)
 
     def refused(self, data, code, *texts, exit_code=3, commands=("show",)):
         """One diagnostic, soon and in little memory."""
@@ -115,7 +110,7 @@ class Models(Case):
 
     def gives(self, command, y, code=0):
         done = subprocess.run([*command, "--input", "x=" + self.array("x.npy", X), "--outputs", self.path("out.npz")],
-                              capture_output=True, text=True, cwd=self.dir, timeout=60)
+                              capture_output=True, text=True, cwd=self.folder, timeout=60)
         self.assertEqual(done.returncode, code, done.stderr + done.stdout)
         if code == 0:
             np.testing.assert_allclose(np.load(self.path("out.npz"))["y"], y, rtol=1e-6)

@@ -4,13 +4,13 @@
 to each of ISAS (it cannot be held to more than the processor has), and the bits must be numpy's on all of them."""
 import itertools
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
+
+from folder_test import FolderTest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import messages as m  # noqa: E402
@@ -46,10 +46,9 @@ def convolved(x, w, stride, pad, groups):
     return out
 
 
-class Integers(unittest.TestCase):
+class Integers(FolderTest):
     def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="onnx_integers")
-        self.addCleanup(shutil.rmtree, self.dir)
+        super().setUp()
         self.nodes, self.values, self.outputs, self.tensors, self.given, self.expected = [], [], [], [], {}, {}
 
     def node(self, op, inputs, expected, constants, domain="", **attributes):
@@ -70,13 +69,13 @@ class Integers(unittest.TestCase):
         self.expected[f"o{at}"] = expected
 
     def run_all(self, isas=ISAS, within=0, more=((),)):
-        path = os.path.join(self.dir, "model.onnx")
+        path = os.path.join(self.folder, "model.onnx")
         with open(path, "wb") as f:
             f.write(m.model(m.graph(self.nodes, self.values, self.outputs, self.tensors), opset=21))
-        np.savez(os.path.join(self.dir, "in.npz"), **self.given)
+        np.savez(os.path.join(self.folder, "in.npz"), **self.given)
         for isa, options in itertools.product(isas, more):
-            out = os.path.join(self.dir, f"{isa}.npz")
-            done = subprocess.run([OPC, "run", path, "--quiet", "--inputs", os.path.join(self.dir, "in.npz"), "--outputs", out, *options],
+            out = os.path.join(self.folder, f"{isa}.npz")
+            done = subprocess.run([OPC, "run", path, "--quiet", "--inputs", os.path.join(self.folder, "in.npz"), "--outputs", out, *options],
                                   capture_output=True, text=True, timeout=120, env={**os.environ, "ONEDNN_MAX_CPU_ISA": isa})
             self.assertEqual(done.returncode, 0, done.stderr)
             made = np.load(out)

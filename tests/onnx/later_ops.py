@@ -4,12 +4,12 @@
 import itertools
 import math
 import os
-import shutil
 import sys
-import tempfile
 import unittest
 
 import numpy as np
+
+from folder_test import FolderTest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import measured  # noqa: E402
@@ -31,40 +31,36 @@ def i64(*values):
     return np.array(values, I64)
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="onnx_later")
-        self.addCleanup(shutil.rmtree, self.dir)
-
+class Case(FolderTest):
     def write(self, op, inputs, outputs=1, domain="", opset=24, constants=(), types=None, **attributes):
         """One node, called N: inputs are arrays or None, outputs o0, o1, ... or those of a list of places, of these element types."""
         names = ["" if a is None else f"i{k}" for k, a in enumerate(inputs)]
         places = range(outputs) if isinstance(outputs, int) else outputs
         made = [f"o{k}" if k in places else "" for k in range(max(places) + 1)]
         given = {n: a for k, (n, a) in enumerate(zip(names, inputs)) if n and k not in constants}
-        with open(os.path.join(self.dir, "model.onnx"), "wb") as f:
+        with open(os.path.join(self.folder, "model.onnx"), "wb") as f:
             f.write(m.model(m.graph([m.node(op, names, made, "N", domain, **attributes)], [m.value(n, a.shape, m.ELEMENT[a.dtype]) for n, a in given.items()],
                                     [m.value(o, None, (types or {}).get(o, 0)) for o in made if o], [m.tensor(names[k], inputs[k]) for k in constants]),
                             opset=opset, domains=[domain] if domain else []))
-        np.savez(os.path.join(self.dir, "in.npz"), **given)
+        np.savez(os.path.join(self.folder, "in.npz"), **given)
         return given
 
     def run_model(self):
-        done, self.seconds, self.peak = measured.run([OPC, "run", "model.onnx", "--quiet", "--inputs", "in.npz", "--outputs", "out.npz"], self.dir)
+        done, self.seconds, self.peak = measured.run([OPC, "run", "model.onnx", "--quiet", "--inputs", "in.npz", "--outputs", "out.npz"], self.folder)
         return done
 
     def ran(self, *node, **more):
         self.write(*node, **more)
         done = self.run_model()
         self.assertEqual(done.returncode, 0, done.stderr)
-        return dict(np.load(os.path.join(self.dir, "out.npz")))
+        return dict(np.load(os.path.join(self.folder, "out.npz")))
 
     def judged(self, *node, tolerance=2e-5, **more):
         """The outputs, which ONNX Runtime makes too."""
         made = self.ran(*node, **more)
         if ort.judges(self):
             given = self.write(*node, types={name: m.ELEMENT[a.dtype] for name, a in made.items()}, **more)
-            for name, wanted in ort.run(self.dir, [("model.onnx", given)])[0].items():
+            for name, wanted in ort.run(self.folder, [("model.onnx", given)])[0].items():
                 self.close(made[name], wanted, tolerance)
         return made
 
@@ -151,11 +147,11 @@ class Attention(Case):
         made = self.judged("Attention", [self.q, self.k, self.v, mask])["o0"]
         self.close(made, attention(self.q, self.k, self.v, mask)[0])
         self.assertTrue((made[:, :, 1] == 0).all())
-        done, *_ = measured.run([OPC, "grad", "model.onnx", "--loss", "o0", "--wrt", "i0", "--wrt", "i2", "-o", "g.pbtxt"], self.dir)
+        done, *_ = measured.run([OPC, "grad", "model.onnx", "--loss", "o0", "--wrt", "i0", "--wrt", "i2", "-o", "g.pbtxt"], self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
-        done, *_ = measured.run([OPC, "run", "g.pbtxt", "--inputs", "in.npz", "--outputs", "out.npz"], self.dir)
+        done, *_ = measured.run([OPC, "run", "g.pbtxt", "--inputs", "in.npz", "--outputs", "out.npz"], self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
-        gradient = np.load(os.path.join(self.dir, "out.npz"))["i0.grad"]
+        gradient = np.load(os.path.join(self.folder, "out.npz"))["i0.grad"]
         self.assertTrue(np.isfinite(gradient).all())
         self.assertTrue((gradient[:, :, 1] == 0).all())
         self.assertGreater(np.abs(gradient[:, :, 0]).max(), 0)
@@ -617,9 +613,9 @@ class Sparse(Case):
         else:
             attribute = m.field(1, "sparse_value") + m.field(22, tensor) + m.field(20, 11)
             nodes.insert(0, m.field(2, "w") + m.field(3, "C") + m.field(4, "Constant") + m.field(5, attribute))
-        with open(os.path.join(self.dir, "model.onnx"), "wb") as f:
+        with open(os.path.join(self.folder, "model.onnx"), "wb") as f:
             f.write(m.model(m.graph(nodes, [m.value("x", (2, 4))], [m.value("y")]) + extra))
-        np.savez(os.path.join(self.dir, "in.npz"), x=np.ones((2, 4), F32))
+        np.savez(os.path.join(self.folder, "in.npz"), x=np.ones((2, 4), F32))
 
     def test_values(self):
         want = np.array([[0, 1.5, 0, -2], [3, 0, 0, 0]], F32) + 1
@@ -628,10 +624,10 @@ class Sparse(Case):
                 self.model(sparse("w", self.VALUES, indices, (2, 4)), kind)
                 done = self.run_model()
                 self.assertEqual(done.returncode, 0, done.stderr)
-                np.testing.assert_array_equal(np.load(os.path.join(self.dir, "out.npz"))["y"], want)
+                np.testing.assert_array_equal(np.load(os.path.join(self.folder, "out.npz"))["y"], want)
                 if indices.ndim == 1 and ort.judges(self):
-                    np.testing.assert_array_equal(ort.run(self.dir, [("model.onnx", {"x": np.ones((2, 4), F32)})])[0]["y"], want)
-            done, *_ = measured.run([OPC, "grad", "model.onnx", "--loss", "y", "--wrt", "w", "-o", "g.pbtxt", "--weights-out", "w.safetensors"], self.dir)
+                    np.testing.assert_array_equal(ort.run(self.folder, [("model.onnx", {"x": np.ones((2, 4), F32)})])[0]["y"], want)
+            done, *_ = measured.run([OPC, "grad", "model.onnx", "--loss", "y", "--wrt", "w", "-o", "g.pbtxt", "--weights-out", "w.safetensors"], self.folder)
             # An initializer is a variable; a small constant is a number.
             self.assertEqual(done.returncode, 0 if kind == "initializer" else 2, done.stderr)
 
@@ -653,7 +649,7 @@ class Sparse(Case):
                     self.assertIn(how[1], done.stderr)
                     self.assertIn(words, done.stderr)
                     self.assertLess(self.seconds, measured.SECONDS)
-                    self.assertLess(self.peak, self.base() + 2 * os.path.getsize(os.path.join(self.dir, "model.onnx")) + measured.SLACK)
+                    self.assertLess(self.peak, self.base() + 2 * os.path.getsize(os.path.join(self.folder, "model.onnx")) + measured.SLACK)
 
     def base(self):
         if not hasattr(Sparse, "small"):

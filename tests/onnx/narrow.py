@@ -63,7 +63,7 @@ class Narrow(onnx_import.Case):
         np.testing.assert_array_equal(got, (want * 2).astype(F32))
         if kind in ("u4", "i4") and ort.judges(self):
             self.file("o.onnx", data)
-            np.testing.assert_allclose(ort.run(self.dir, [("o.onnx", {"x": np.array([2], F32)})])[0]["y"], got, rtol=1e-6)
+            np.testing.assert_allclose(ort.run(self.folder, [("o.onnx", {"x": np.array([2], F32)})])[0]["y"], got, rtol=1e-6)
 
     def test_types(self):
         """All types, an odd number of elements, a zero point or none."""

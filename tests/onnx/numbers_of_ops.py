@@ -58,7 +58,7 @@ class Numbers(onnx_import.Case):
         np.savez(self.path("new.npz"), **new)
         inputs = [] if x is None else ["--input", "x=" + self.array("x.npy", x)]
         command = [*(program or [onnx_import.OPC, "run"]), what, *inputs, "--weights", "new.npz", "--partial-weights", "--outputs", "y.npz", *more]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=self.dir, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, timeout=60)
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stderr if code else np.load(self.path("y.npz"))["y"]
 

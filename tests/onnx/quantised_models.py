@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
+
+from folder_test import FolderTest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import messages as m  # noqa: E402
@@ -74,13 +74,9 @@ class Quantised:
         return self.add("DequantizeLinear", [self.constant(self.rng.integers(-3000, 3000, steps.shape).astype(np.int32)), self.constant(steps)], axis=0)
 
 
-class Models(unittest.TestCase):
-    def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="onnx_quantised")
-        self.addCleanup(shutil.rmtree, self.dir)
-
+class Models(FolderTest):
     def write(self, q, outputs):
-        path = os.path.join(self.dir, "model.onnx")
+        path = os.path.join(self.folder, "model.onnx")
         with open(path, "wb") as f:
             f.write(m.model(m.graph(q.nodes, q.values, [m.value(o, None, q.types[o]) for o in outputs], q.tensors), opset=17, domains=["com.microsoft"]))
         return path
@@ -91,11 +87,11 @@ class Models(unittest.TestCase):
         return [op["type"] for op in json.loads(done.stdout)["ops"]]
 
     def opc(self, q, path, outputs, *options):
-        np.savez(os.path.join(self.dir, "in.npz"), **q.given)
-        done = subprocess.run([OPC, "run", path, "--quiet", "--inputs", os.path.join(self.dir, "in.npz"), "--outputs", os.path.join(self.dir, "out.npz"), *options],
+        np.savez(os.path.join(self.folder, "in.npz"), **q.given)
+        done = subprocess.run([OPC, "run", path, "--quiet", "--inputs", os.path.join(self.folder, "in.npz"), "--outputs", os.path.join(self.folder, "out.npz"), *options],
                               capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
-        made = np.load(os.path.join(self.dir, "out.npz"))
+        made = np.load(os.path.join(self.folder, "out.npz"))
         return [made[o] for o in outputs]
 
     def onnx_runtime(self, q, outputs):
@@ -103,16 +99,16 @@ class Models(unittest.TestCase):
         for name, array in q.given.items():
             feeds[name] = {"type": "float32", "dims": list(array.shape), "at": len(values), "bytes": array.nbytes}
             values += array.tobytes()
-        with open(os.path.join(self.dir, "cases.json"), "w") as f:
+        with open(os.path.join(self.folder, "cases.json"), "w") as f:
             json.dump([{"model": "model.onnx", "feeds": feeds}], f)
-        with open(os.path.join(self.dir, "values.bin"), "wb") as f:
+        with open(os.path.join(self.folder, "values.bin"), "wb") as f:
             f.write(values)
-        subprocess.run(["node", os.path.join(os.path.dirname(os.path.abspath(__file__)), "ort_cases.js"), self.dir], check=True,
+        subprocess.run(["node", os.path.join(os.path.dirname(os.path.abspath(__file__)), "ort_cases.js"), self.folder], check=True,
                        env={**os.environ, "NODE_PATH": os.path.join(PEERS, "node_modules")})
-        with open(os.path.join(self.dir, "results.json")) as f:
+        with open(os.path.join(self.folder, "results.json")) as f:
             (result,) = json.load(f)
         self.assertNotIn("error", result)
-        with open(os.path.join(self.dir, "results.bin"), "rb") as f:
+        with open(os.path.join(self.folder, "results.bin"), "rb") as f:
             made = f.read()
         found = []
         for name in outputs:
@@ -218,7 +214,7 @@ class Models(unittest.TestCase):
         path = self.write(q, outputs)
         (plain,) = self.opc(q, path, outputs)
         name = f"t{int(w[1:]) - 2}"
-        weights = os.path.join(self.dir, "w.npz")
+        weights = os.path.join(self.folder, "w.npz")
         np.savez(weights, **{name: scale})
         np.testing.assert_array_equal(self.opc(q, path, outputs, "--weights", weights)[0], plain)
         np.savez(weights, **{name: scale * F32(2)})
@@ -252,7 +248,7 @@ class Models(unittest.TestCase):
         y = q.activation(q.add("Conv", [x, w, q.bias(np.full(16, F32(0.02)) * scale)]), 0.02, np.uint8(120))
         outputs = [q.quantised(q.add("Relu", [q.add("Add", [y, skip])]), 0.02, np.uint8(0))]
         self.check(q, outputs, {"integer_conv2d": 3, "requantize": 3, "conv2d": 0})
-        path, plan = os.path.join(self.dir, "model.onnx"), os.path.join(self.dir, "m.plan")
+        path, plan = os.path.join(self.folder, "model.onnx"), os.path.join(self.folder, "m.plan")
         (plain,) = self.opc(q, path, outputs, "--no-fuse")
         for threads in ("1", "2"):
             np.testing.assert_array_equal(self.opc(q, path, outputs, "-j", threads)[0], plain)
@@ -285,9 +281,9 @@ class Models(unittest.TestCase):
         y = q.linear("QLinearSigmoid", [q.linear("QLinearAdd", [(x, 0.02, np.uint8(100)), (x, 0.02, np.uint8(100))], 0.04, np.uint8(90))], 1 / 256, np.uint8(0))
         z = q.quantised(q.add("Relu", [q.activation(q.add("DequantizeLinear", [y[0], q.constant(F32(1 / 256)), q.constant(np.uint8(0))]), 0.01, np.uint8(3))]), 0.02, np.uint8(9))
         self.check(q, [z], {})
-        done = subprocess.run([OPC, "compile", "model.onnx", "-o", "m.plan"], cwd=self.dir, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([OPC, "compile", "model.onnx", "-o", "m.plan"], cwd=self.folder, capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
-        done = subprocess.run([OPC, "show", "m.plan", "--what", "tasks", "--json"], cwd=self.dir, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([OPC, "show", "m.plan", "--what", "tasks", "--json"], cwd=self.folder, capture_output=True, text=True, timeout=60)
         tasks = json.loads(done.stdout)["tasks"]
         self.assertEqual((len(tasks), {task.get("region") for task in tasks}), (13, {0}), done.stdout)
 
@@ -305,9 +301,9 @@ class Models(unittest.TestCase):
             args = " ".join(f'input {{ key: "{name}" value {{ s: "{name}/out" }} }}' for name in given)
             ops += (f'op {{ name: "m" user_conf {{ op_type_name: "fused_integer_matmul" {args} attr {{ key: "dtype" value {{ at_data_type: {dtype} }} }} }} }}\n'
                     'op { name: "y" output_conf { in: "m/out_0" } }\n')
-            with open(os.path.join(self.dir, "g.pbtxt"), "w") as f:
+            with open(os.path.join(self.folder, "g.pbtxt"), "w") as f:
                 f.write(ops)
-            done = subprocess.run([OPC, "compile", "g.pbtxt", "-o", "g.plan"], capture_output=True, text=True, timeout=60, cwd=self.dir)
+            done = subprocess.run([OPC, "compile", "g.pbtxt", "-o", "g.plan"], capture_output=True, text=True, timeout=60, cwd=self.folder)
             with self.subTest(changes=changes, dtype=dtype):
                 self.assertEqual(done.returncode, 0 if said is None else 3, done.stderr)
                 self.assertIn(said or "", done.stderr)
@@ -322,11 +318,11 @@ class Models(unittest.TestCase):
             nodes += (f'op {{ name: "x{name}" input_conf {{ out: "out" blob_conf {{ shape {{ {dims} }} data_type: kFloat }} }} }}\n'
                       f'op {{ name: "m{name}" user_conf {{ op_type_name: "{op}" input {{ key: "a" value {{ s: "x{name}/out" }} }} input {{ key: "b" value {{ s: "w/out" }} }} }} }}\n'
                       f'op {{ name: "{name}" output_conf {{ in: "m{name}/out_0" }} }}\n')
-        with open(os.path.join(self.dir, "g.pbtxt"), "w") as f:
+        with open(os.path.join(self.folder, "g.pbtxt"), "w") as f:
             f.write('op { name: "w" variable_conf { out: "out" shape { dim: 96 dim: 48 } data_type: kFloat } }\n' + nodes)
-        np.savez(os.path.join(self.dir, "w.npz"), w=rng.standard_normal((96, 48)).astype(F32))
-        path = os.path.join(self.dir, "model.onnx")
-        done = subprocess.run([OPC, "quantize", "g.pbtxt", "--weights", "w.npz", "--to", "int4-weights", "-o", path], capture_output=True, text=True, timeout=60, cwd=self.dir)
+        np.savez(os.path.join(self.folder, "w.npz"), w=rng.standard_normal((96, 48)).astype(F32))
+        path = os.path.join(self.folder, "model.onnx")
+        done = subprocess.run([OPC, "quantize", "g.pbtxt", "--weights", "w.npz", "--to", "int4-weights", "-o", path], capture_output=True, text=True, timeout=60, cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
         made = self.opc(q, path, outputs)
         if not os.path.isdir(os.path.join(PEERS, "node_modules", "onnxruntime-node")):

@@ -1,13 +1,13 @@
 # ONNX models for batches in a range: one plan gives ONNX Runtime's numbers at every size, and what does not fit is refused.
 # SPDX-License-Identifier: Apache-2.0
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
+
+from folder_test import FolderTest
 
 ROOT, BUILD = os.environ["OPC_SOURCE_DIR"], os.environ["OPC_BUILD_DIR"]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -15,7 +15,6 @@ PEERS = os.environ.get("OPC_PEERS", os.path.join(ROOT, "build", "peers"))
 sys.path.insert(0, HERE)
 import messages as m  # noqa: E402
 
-OPC = os.path.join(BUILD, "bin", "opc")
 F32 = np.float32
 SIZES = (1, 2, 5, 8)
 I64 = m.ELEMENT[np.dtype(np.int64)]
@@ -25,16 +24,12 @@ def has_torch():
     return subprocess.run(["/usr/bin/python3", "-c", "import torch"], capture_output=True).returncode == 0
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="onnx_ranges")
-        self.addCleanup(shutil.rmtree, self.dir)
-
+class Case(FolderTest):
     def path(self, *names):
-        return os.path.join(self.dir, *map(str, names))
+        return os.path.join(self.folder, *map(str, names))
 
     def tool(self, *command, tool="opc"):
-        return subprocess.run([os.path.join(BUILD, "bin", tool), *map(str, command)], capture_output=True, text=True, cwd=self.dir, timeout=300)
+        return subprocess.run([os.path.join(BUILD, "bin", tool), *map(str, command)], capture_output=True, text=True, cwd=self.folder, timeout=300)
 
     def succeeds(self, *command, tool="opc"):
         done = self.tool(*command, tool=tool)
@@ -60,7 +55,7 @@ class Zoo(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def check(self, name, *shapes):
-        subprocess.run([("/usr/bin/python3"), os.path.join(HERE, "zoo", "ranged.py"), self.dir, name, *map(str, SIZES)], check=True)
+        subprocess.run([("/usr/bin/python3"), os.path.join(HERE, "zoo", "ranged.py"), self.folder, name, *map(str, SIZES)], check=True)
         given = [part for shape in shapes for part in ("--shape", shape)]
         self.succeeds("compile", "model.onnx", *given, "-o", "m.plan")
         self.succeeds("compile", "model.onnx", *given, "--no-fuse", "-o", "plain.plan")

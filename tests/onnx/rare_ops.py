@@ -202,7 +202,7 @@ class DeformConv(Case):
     def test_gradients(self):
         given, attributes = self.inputs(kind=np.float64)
         self.write("DeformConv", given, opset=22, constants=(1, 3), **attributes)
-        done = subprocess.run([OPC, "grad", "model.onnx", "--check", "--loss", "o0", "--wrt", "i*", "--inputs", "in.npz"], cwd=self.dir, capture_output=True, text=True)
+        done = subprocess.run([OPC, "grad", "model.onnx", "--check", "--loss", "o0", "--wrt", "i*", "--inputs", "in.npz"], cwd=self.folder, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_contradictions(self):
@@ -383,9 +383,9 @@ class Norms(Case):
         for command in (["grad", "model.onnx", "--loss", "o0", "--wrt", "i0", "-o", "step.pbtxt"],
                         ["run", "step.pbtxt", "--quiet", "--inputs", "in.npz", "--outputs", "out.npz"],
                         ["grad", "model.onnx", "--check", "--loss", "o0", "--wrt", "i*", "--inputs", "in.npz"]):
-            done = subprocess.run([OPC, *command], cwd=self.dir, capture_output=True, text=True)
+            done = subprocess.run([OPC, *command], cwd=self.folder, capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stderr)
-        made = dict(np.load(os.path.join(self.dir, "out.npz")))
+        made = dict(np.load(os.path.join(self.folder, "out.npz")))
         length = np.sqrt((x * x).sum(1, keepdims=True))
         np.testing.assert_array_equal(made["o0"], length)
         np.testing.assert_allclose(made["i0.grad"], np.divide(x, length, out=np.zeros_like(x), where=length > 0), rtol=1e-12)

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
+
+from folder_test import FolderTest
 
 try:
     import torch
@@ -23,20 +23,16 @@ OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 F32 = np.float32
 
 
-class Case(unittest.TestCase):
+class Case(FolderTest):
     def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="onnx_recurrent")
-        self.addCleanup(shutil.rmtree, self.dir)
+        super().setUp()
         self.random = np.random.default_rng(11)  # a test alone draws what it draws among the others
 
     def uniform(self, *shape):
         return self.random.uniform(-1, 1, shape).astype(F32)
 
-    def path(self, name):
-        return os.path.join(self.dir, name)
-
     def opc(self, *words, code=0):
-        done = subprocess.run([OPC, *words], cwd=self.dir, capture_output=True, text=True, timeout=120, errors="replace")
+        done = subprocess.run([OPC, *words], cwd=self.folder, capture_output=True, text=True, timeout=120, errors="replace")
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done
 

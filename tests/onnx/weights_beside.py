@@ -45,7 +45,7 @@ class Shards(onnx_import.Case):
         said = []
         for program in ([onnx_import.OPC, "run"], [onnx_import.OPC + "-runtime"]):
             done = subprocess.run([*program, "m.plan", "--weights", INDEX, "--input", "x=@x.npy", "--outputs", "y.npz"],
-                                  capture_output=True, text=True, cwd=self.dir, timeout=30, stdin=subprocess.DEVNULL)
+                                  capture_output=True, text=True, cwd=self.folder, timeout=30, stdin=subprocess.DEVNULL)
             if done.returncode == 0:
                 np.testing.assert_allclose(np.load(self.path("y.npz"))["y"], X @ W + B, rtol=1e-6)
             said.append((done.returncode, done.stderr))

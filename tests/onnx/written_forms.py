@@ -15,18 +15,18 @@ from later_ops import F32, INVALID, MICROSOFT, OPC, RANDOM, Case, uniform
 
 class Form(Case):
     def opc(self, *words):
-        done = subprocess.run([OPC, *words], cwd=self.dir, capture_output=True, text=True, timeout=120, errors="replace")
+        done = subprocess.run([OPC, *words], cwd=self.folder, capture_output=True, text=True, timeout=120, errors="replace")
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
     def outputs_of(self, *words, **inputs):
         """What `opc run` with these words makes of these inputs."""
-        np.savez(os.path.join(self.dir, "in.npz"), **inputs)
+        np.savez(os.path.join(self.folder, "in.npz"), **inputs)
         self.opc("run", *words, "--quiet", "--inputs", "in.npz", "--outputs", "out.npz")
-        return dict(np.load(os.path.join(self.dir, "out.npz")))
+        return dict(np.load(os.path.join(self.folder, "out.npz")))
 
     def file(self, nodes, inputs, outputs, initializers=(), **more):
-        with open(os.path.join(self.dir, "model.onnx"), "wb") as f:
+        with open(os.path.join(self.folder, "model.onnx"), "wb") as f:
             f.write(m.model(m.graph(nodes, inputs, outputs, initializers), **more))
 
 
@@ -132,7 +132,7 @@ class Pixels(Form):
         self.file(nodes, [m.value("x", x.shape)], [m.value(o) for o in outputs], constants, opset=13)
         made = self.outputs_of("model.onnx", x=x)
         if ort.judges(self):
-            wanted = ort.run(self.dir, [("model.onnx", {"x": x})])[0]
+            wanted = ort.run(self.folder, [("model.onnx", {"x": x})])[0]
             for o, case in zip(outputs, cases):
                 np.testing.assert_array_equal(made[o], wanted[o], str((x.shape, case)))
         return [made[o][0].tolist() for o in outputs]
@@ -291,10 +291,10 @@ class ZeroPoints(Form):
         np.testing.assert_array_equal(self.outputs_of("out.onnx", i0=x)["o0"], wanted)
         if ort.judges(self) and not ort.saturates():
             for name in ("model.onnx", "out.onnx"):
-                made = ort.run(self.dir, [(name, {"i0": x})])[0]["o0"]
+                made = ort.run(self.folder, [(name, {"i0": x})])[0]["o0"]
                 np.testing.assert_array_less(np.abs(made.astype(int) - wanted), 2)  # ONNX Runtime rounds halves of products in another order
                 self.assertLess((made != wanted).mean(), 0.01)
-        with open(os.path.join(self.dir, "out.onnx"), "rb") as f:
+        with open(os.path.join(self.folder, "out.onnx"), "rb") as f:
             body = next(b for n, b in m.fields(f.read()) if n == 7)
         return [dict(m.fields(b))[4].decode() for n, b in m.fields(body) if n == 1]
 
