@@ -16,6 +16,7 @@ import unittest
 import numpy as np
 
 import sanitized  # before the library
+from plugin_build import build_plugin
 sys.path.append(os.path.join(os.environ["OPC_SOURCE_DIR"], "tests", "cli"))
 import plan_bytes
 from calls import API, Device, Failure, Library, Options, Port, Tensor, dlpack, managed
@@ -543,13 +544,9 @@ class Digits(unittest.TestCase):
 
     def test_a_plugin_of_several_contexts(self):
         """Its operators are there in each that loads it, under whatever path, and after the first is gone."""
-        source, library = (os.path.join(scratch.name, "capi_doubles" + end) for end in (".cpp", ".so"))
-        with open(source, "w", encoding="utf-8") as f:
-            f.write('#include "opc/Elementwise.h"\n'
-                    'namespace opc::user_op { namespace { OPC_SCALAR(CapiDoubles, x) { return x + x; }\n'
-                    'REGISTER_USER_OP("capi_doubles").Input("x").Output("y").Elementwise<CapiDoubles>(); } }\n')
-        flags = [subprocess.run([OPC, "sdk", f], capture_output=True, text=True, check=True).stdout.split() for f in ("--cflags", "--ldflags")]
-        subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-w", "-fPIC", "-shared", *flags[0], source, "-o", library, *flags[1]], check=True)
+        library = build_plugin(os.path.join(scratch.name, "capi_doubles.so"), '#include "opc/Elementwise.h"\n'
+                               'namespace opc::user_op { namespace { OPC_SCALAR(CapiDoubles, x) { return x + x; }\n'
+                               'REGISTER_USER_OP("capi_doubles").Input("x").Output("y").Elementwise<CapiDoubles>(); } }\n', "-w")
         link = os.path.join(scratch.name, "same.so")
         os.symlink(library, link)
         plan = compiled("doubles", 'op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 4 } data_type: kFloat } } }\n'

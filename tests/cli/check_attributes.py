@@ -4,12 +4,12 @@
 import json
 import os
 import re
-import shlex
 import subprocess
 import tempfile
 import unittest
 
 from check_cases import OPC, Checks, relocked
+from plugin_build import build_plugin
 
 # An op with attributes of every length, which change none of its numbers.
 NOTED = """#include "opc/Op.h"
@@ -85,11 +85,7 @@ class Attributes(Checks):
     @classmethod
     def setUpClass(cls):
         folder = cls.enterClassContext(tempfile.TemporaryDirectory())
-        source, cls.plugin = os.path.join(folder, "noted.cpp"), os.path.join(folder, "libnoted.so")
-        with open(source, "w", encoding="utf-8") as f:
-            f.write(NOTED)
-        flags = [shlex.split(subprocess.run([OPC, "sdk", f], capture_output=True, text=True, check=True).stdout) for f in ("--cflags", "--ldflags")]
-        subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-O0", "-fPIC", "-shared", *flags[0], source, "-o", cls.plugin, *flags[1]], check=True)
+        cls.plugin = build_plugin(os.path.join(folder, "libnoted.so"), NOTED, "-O0")
 
     def check(self, *args, code=0, env=None):
         return super().check(*args, code=code, env={"OPC_PLUGINS": self.plugin, **(env or {})})

@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
-import shlex
-import subprocess
 import tempfile
 import unittest
 
-from check_cases import GRAPH, OPC, Checks, relocked
+from check_cases import GRAPH, Checks, relocked
+from plugin_build import build_plugin
 
 FAST = '''#include "oneflow/core/framework/framework.h"
 namespace oneflow {
@@ -62,12 +61,8 @@ class Rules(Checks):
     def test_kernels(self):
         """A plugin's kernel of a higher priority, one of the same, and one that its author calls a fallback."""
         with tempfile.TemporaryDirectory() as folder:
-            flags = [shlex.split(subprocess.run([OPC, "sdk", f], capture_output=True, text=True, check=True).stdout) for f in ("--cflags", "--ldflags")]
             for name, priority in (("libfast.so", 10), ("libslow.so", -10)):
-                with open(os.path.join(folder, "k.cpp"), "w", encoding="utf-8") as f:
-                    f.write(FAST.replace("PRIORITY", str(priority)))
-                subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-O0", "-fPIC", "-shared", *flags[0], os.path.join(folder, "k.cpp"), "-o",
-                                os.path.join(folder, name), *flags[1]], check=True)
+                build_plugin(os.path.join(folder, name), FAST.replace("PRIORITY", str(priority)), "-O0")
             fast, slow = (["--plugin", os.path.join(folder, n)] for n in ("libfast.so", "libslow.so"))
             lock = self.lock(*fast)
             self.assertIn({"op": "act", "kernel": "cpu/relu/f32", "from": "libfast.so", "priority": 10}, lock["tasks"])
@@ -87,11 +82,9 @@ class Rules(Checks):
             found = [f for f in self.findings("g.pbtxt", *fast, code=None) if f["rule"].startswith("KERNEL")]
             self.assertEqual([(f["rule"], f["severity"], f["op"], f["source"]["line"]) for f in found], [("KERNEL_CHANGED", "warning", "act", 4)])
             # A kernel that counts its calls is no function of its inputs: the second run gives other bits.
-            with open(os.path.join(folder, "k.cpp"), "w", encoding="utf-8") as f:
-                f.write(FAST.replace("PRIORITY", "10").replace("for (int64_t", "static int calls = 0;\n    ++calls;\n    for (int64_t")
-                        .replace("? x->dptr<float>()[i] : 0", "? x->dptr<float>()[i] : calls"))
-            subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-O0", "-fPIC", "-shared", *flags[0], os.path.join(folder, "k.cpp"), "-o",
-                            os.path.join(folder, "libcounts.so"), *flags[1]], check=True)
+            counts = (FAST.replace("PRIORITY", "10").replace("for (int64_t", "static int calls = 0;\n    ++calls;\n    for (int64_t")
+                      .replace("? x->dptr<float>()[i] : 0", "? x->dptr<float>()[i] : calls"))
+            build_plugin(os.path.join(folder, "libcounts.so"), counts, "-O0")
             found = self.findings("g.pbtxt", "--twice", "--except", "NUMERIC_MISMATCH", "--plugin", os.path.join(folder, "libcounts.so"), code=1)
             self.assertIn(("NONDETERMINISTIC", "error"), {(f["rule"], f["severity"]) for f in found})
             self.assertNotIn("NONDETERMINISTIC", self.rules("g.pbtxt", "--twice", *fast, code=None))

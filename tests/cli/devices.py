@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import unittest
 import numpy as np
 
 from gpu_build import need_simulator
+from plugin_build import build_plugin
 from schedules import SCHEDULES
 
 SOURCE, BIN = os.environ["OPC_SOURCE_DIR"], os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
@@ -221,12 +221,8 @@ class OnGpu(unittest.TestCase):
 
     def plugin(self, name="wave_of", value="sin(x) * 0.375 + cos(x * 1.625) + erfc(x) * 0", more=""):
         """A library with an op; a function that no built-in op has has no kernel for GPUs."""
-        with open(self.path("wave.cpp"), "w") as f:
-            f.write(PLUGIN.replace("wave_of", name).replace("sin(x) * 0.375 + cos(x * 1.625) + erfc(x) * 0", value) + more)
-        flags = [shlex.split(self.run_ok("sdk", which).stdout) for which in ("--cflags", "--ldflags")]
-        library = self.path("wave.so")
-        subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-shared", "-fPIC", *flags[0], self.path("wave.cpp"), "-o", library, *flags[1]], check=True)
-        return library
+        text = PLUGIN.replace("wave_of", name).replace("sin(x) * 0.375 + cos(x * 1.625) + erfc(x) * 0", value) + more
+        return build_plugin(self.path("wave.so"), text)
 
     def test_plan_names_the_device(self):
         with open(self.path("g.pbtxt"), "w") as f:

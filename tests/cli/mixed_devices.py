@@ -3,7 +3,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
-import shlex
 import shutil
 import subprocess
 import tempfile
@@ -13,6 +12,7 @@ import numpy as np
 
 import weight_files
 from gpu_build import need_simulator
+from plugin_build import build_plugin
 from schedules import SCHEDULES, silent, skips
 
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
@@ -71,11 +71,7 @@ def mixed_numbers(x):
 
 
 def setUpModule():
-    with open(os.path.join(FILES, "ops.cpp"), "w") as f:
-        f.write(PLUGIN)
-    flags = [shlex.split(opc("sdk", which).stdout) for which in ("--cflags", "--ldflags")]
-    subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-shared", "-fPIC", *flags[0], os.path.join(FILES, "ops.cpp"), "-o",
-                    os.path.join(FILES, "ops.so"), *flags[1]], check=True)
+    build_plugin(os.path.join(FILES, "ops.so"), PLUGIN)
 
 
 def tearDownModule():

@@ -3,17 +3,16 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
-import shlex
-import shutil
 import struct
 import subprocess
-import tempfile
 import unittest
 
 import numpy as np
 
 import plan_bytes as pb
+from folder_test import FolderTest
 from plan_bytes import Plan, xxh64
+from plugin_build import build_plugin
 from regions import NUMPY, OPC, PLUGIN, RUNTIME, Graph, random_graph, values
 
 SOURCE = os.environ["OPC_SOURCE_DIR"]
@@ -33,28 +32,18 @@ def chain(*types, shape=(300,), dtype="f32"):
     return g
 
 
-class NativePlans(unittest.TestCase):
+class NativePlans(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.assertTrue(LEVELS, "a processor with AVX2")
         self.environment = {k: v for k, v in os.environ.items() if k != "OPC_CODE_LEVEL"}
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     def read(self, name):
         with open(self.path(name), "rb") as f:
             return f.read()
 
-    def write(self, name, data):
-        with open(self.path(name), "wb") as f:
-            f.write(data)
-
     def opc(self, *args, code=0, program=OPC, **environment):
-        done = subprocess.run([program, *args], capture_output=True, text=True, timeout=300, cwd=self.folder, env={**self.environment, **environment})
-        self.assertEqual(done.returncode, code, (args, done.stdout[-2000:], done.stderr[-2000:]))
-        return done
+        return super().opc(*args, code=code, program=program, env={**self.environment, **environment})
 
     def make(self, g, *flags, seed=0, name="g.plan"):
         with open(self.path("g.pbtxt"), "w", encoding="utf-8") as f:
@@ -154,16 +143,12 @@ class NativePlans(unittest.TestCase):
         self.refused("OPC0825", 4, "machine code for 1 loops of a task that has 0", "--allow-native")
 
     def test_ops_of_plugins(self):
-        with open(self.path("hump.cpp"), "w", encoding="utf-8") as f:
-            f.write(PLUGIN)
-        flags = [shlex.split(self.opc("sdk", which).stdout) for which in ("--cflags", "--ldflags")]
         g = Graph()
         x = g.input((3, 1000), "f32")
         g.output("y", g.unary("negative", g.op("hump", [("x", g.unary("tanh", x))], "y", x[1], "f32")))
-        build = [os.environ.get("OPC_PLUGIN_CXX", "g++"), "-O1", "-fPIC", "-shared"]
         for number, (options, loops) in enumerate(((("-march=x86-64-v3", "-ffp-contract=off"), 1), ((), 0))):
             library = f"./libhump{number}.so"
-            subprocess.run([*build, *options, *flags[0], self.path("hump.cpp"), "-o", self.path(library), *flags[1]], check=True)
+            build_plugin(self.path(library), PLUGIN, "-O1", *options)
             done = self.make(g, "--plugin", library, name=f"{number}.plan")
             self.assertEqual("its ops' own loops give other bits" in done.stderr, loops == 0, done.stderr)
             self.assertEqual(self.same(plan=f"{number}.plan", given=("--inputs", "in.npz", "--plugin", library)), loops)

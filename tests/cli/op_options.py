@@ -3,16 +3,12 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
-import shlex
-import shutil
-import subprocess
-import tempfile
 import unittest
 
 import numpy as np
 
-OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
-CXX = os.environ.get("OPC_PLUGIN_CXX", "g++")
+from folder_test import FolderTest
+from plugin_build import build_plugin
 
 
 def op(name, kind, inputs, output="y", attrs=""):
@@ -35,24 +31,10 @@ CHAIN = port("x", [64]) + op("first", "exp", {"x": "x/out"}) + op("second", "exp
 PRODUCT = (port("a", [8, 16]) + port("b", [16, 4]) + op("fc1", "matmul", {"a": "a/out", "b": "b/out"}, "out") + result("y", "fc1/out_0"))
 
 
-class Folder(unittest.TestCase):
+class Folder(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.random = np.random.default_rng(7)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def write(self, name, text):
-        with open(self.path(name), "w", encoding="utf-8") as f:
-            f.write(text)
-        return name
-
-    def opc(self, *args, code=0):
-        done = subprocess.run([OPC, *args], cwd=self.folder, capture_output=True, text=True, timeout=120)
-        self.assertEqual(done.returncode, code, f"{args}: {done.stdout}{done.stderr}")
-        return done
 
     def run_graph(self, text, inputs, *args):
         self.write("net.pbtxt", text)
@@ -206,9 +188,7 @@ REGISTER_USER_KERNEL("greedy").SetCreateFn<Greedy>().SetIsMatchedHob(user_op::Ho
 class Observe(Folder):
     def test_access(self):
         """A kernel that writes what it only reads is named."""
-        self.write("greedy.cpp", PLUGIN)
-        flags = [shlex.split(self.opc("sdk", f).stdout) for f in ("--cflags", "--ldflags")]
-        subprocess.run([CXX, "-shared", "-fPIC", *flags[0], "greedy.cpp", "-o", "greedy.so", *flags[1]], cwd=self.folder, check=True, timeout=300)
+        build_plugin(self.path("greedy.so"), PLUGIN)
         self.write("net.pbtxt", port("x", [4]) + op("a", "exp", {"x": "x/out"}) + op("thief", "greedy", {"in": "a/y_0"}, "out")
                    + op("b", "relu", {"x": "a/y_0"}) + result("y", "thief/out_0") + result("z", "b/y_0"))
         self.opc("run", "net.pbtxt", "--fill", "ones", "--plugin", "./greedy.so")

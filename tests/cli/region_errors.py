@@ -3,13 +3,12 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
-import shlex
-import shutil
-import subprocess
-import tempfile
 import unittest
 
 import numpy as np
+
+from folder_test import FolderTest
+from plugin_build import build_plugin
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 RUNTIME = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc-runtime")
@@ -84,21 +83,14 @@ def output(tensor):
 ENTROPY = op("c", "sparse_softmax_cross_entropy", [("prediction", "t/y_0"), ("label", "label/out")], 'attr { key: "depth" value { at_int64: 8 } }')
 
 
-class RegionErrors(unittest.TestCase):
+class RegionErrors(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.x = np.random.default_rng(1).standard_normal((64, 8)).astype(np.float32)
         self.label = np.arange(64, dtype=np.int32) % 8
 
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def opc(self, *args, code=0, program=OPC, level=None):
-        env = {**os.environ, "OPC_CODE_LEVEL": level} if level else None
-        done = subprocess.run([program, *args], capture_output=True, text=True, timeout=120, cwd=self.folder, env=env)
-        self.assertEqual(done.returncode, code, (args, done.stdout[-2000:], done.stderr[-2000:]))
-        return done
+    def opc(self, *args, level=None, **more):
+        return super().opc(*args, env={**os.environ, "OPC_CODE_LEVEL": level} if level else None, **more)
 
     def regions(self, *flags):
         return [sorted(r["ops"]) for r in json.loads(self.opc("show", "g.pbtxt", "--what", "fusion", "--json", *flags).stdout)["fusion"]["regions"]]
@@ -151,10 +143,7 @@ class RegionErrors(unittest.TestCase):
         self.expect(graph, ["t", "u"], {"x": self.x, "i": np.array([0, 63, 64, 1], np.int32)}, "gather: indices[2] = 64 is outside", "g", 5)
 
     def plugin(self):
-        with open(self.path("p.cpp"), "w", encoding="utf-8") as f:
-            f.write(PLUGIN)
-        flags = [shlex.split(self.opc("sdk", which).stdout) for which in ("--cflags", "--ldflags")]
-        subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-O1", "-fPIC", "-shared", *flags[0], self.path("p.cpp"), "-o", self.path("libp.so"), *flags[1]], check=True)
+        build_plugin(self.path("libp.so"), PLUGIN, "-O1")
         return ("--plugin", "./libp.so")
 
     def test_rows_that_throw(self):

@@ -5,13 +5,13 @@ import hashlib
 import json
 import os
 import random
-import shlex
-import shutil
 import subprocess
-import tempfile
 import unittest
 
 import numpy as np
+
+from folder_test import FolderTest
+from plugin_build import build_plugin
 
 PLUGIN = """#include "opc/Elementwise.h"
 using namespace opc::user_op;
@@ -162,22 +162,12 @@ def attribute(name, attr):
     return f'attr {{ key: "{name}" value {{ {kinds[attr["type"]]}: {str(value).lower()} }} }}'
 
 
-class RegionCase(unittest.TestCase):
+class RegionCase(FolderTest):
     """Graphs by the command, in a folder of their own."""
 
-    def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def opc(self, *args, code=0, program=OPC, level=None):
+    def opc(self, *args, level=None, **more):
         """level: of machine code, for all regions and be they small; a processor without v4 makes v3's."""
-        env = {**os.environ, "OPC_CODE_LEVEL": level} if level else None
-        done = subprocess.run([program, *args], capture_output=True, text=True, timeout=300, cwd=self.folder, env=env)
-        self.assertEqual(done.returncode, code, (args, done.stdout[-2000:], done.stderr[-2000:]))
-        return done
+        return super().opc(*args, env={**os.environ, "OPC_CODE_LEVEL": level} if level else None, **more)
 
     def write(self, g, rng):
         with open(self.path("g.pbtxt"), "w", encoding="utf-8") as f:
@@ -320,15 +310,12 @@ class Regions(RegionCase):
 
     def test_ops_of_plugins(self):
         """One in a chain with others: one task, and machine code where it was compiled for this machine as the kernels are."""
-        with open(self.path("hump.cpp"), "w", encoding="utf-8") as f:
-            f.write(PLUGIN)
-        flags = [shlex.split(self.opc("sdk", which).stdout) for which in ("--cflags", "--ldflags")]
         g = Graph()
         x = g.input((3, 1000), "f32")
         g.output("y", g.unary("negative", g.op("hump", [("x", g.unary("tanh", x))], "y", x[1], "f32")))
         self.write(g, np.random.default_rng(0))
         for options, counts in ((("-march=x86-64-v3", "-ffp-contract=off"), (1, 0)), ((), (0, 1))):
-            subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-O1", "-fPIC", "-shared", *options, *flags[0], self.path("hump.cpp"), "-o", self.path("libhump.so"), *flags[1]], check=True)
+            build_plugin(self.path("libhump.so"), PLUGIN, "-O1", *options)
             plugin = ("--plugin", "./libhump.so")
             want = self.outputs("--no-fuse", "-j", "1", *plugin)
             for level in ("v3", "v4"):

@@ -3,17 +3,17 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
-import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
 
+from folder_test import FolderTest
 from gpu_build import need_simulator
 from plan_bytes import Message, Plan
+from plugin_build import build_plugin
 from regions import OPC, PLUGIN, RUNTIME, UNARY, Graph, attribute, random_graph, values
 
 sys.path.insert(0, os.path.join(os.environ["OPC_SOURCE_DIR"], "tests", "gpusim"))
@@ -33,20 +33,11 @@ def bits(array):
     return array.dtype.str, array.shape, array.tobytes()
 
 
-class OnGpu(unittest.TestCase):
+class OnGpu(FolderTest):
     """What tests of regions on the simulated GPU share."""
 
-    def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
     def opc(self, *args, code=0, program=OPC, sim="", **env):
-        done = subprocess.run([program, *args], capture_output=True, text=True, timeout=300, cwd=self.folder, env={**os.environ, "CUDA_SIM": sim, **env})
-        self.assertEqual(done.returncode, code, (args, done.stdout[-2000:], done.stderr[-2000:]))
-        return done
+        return super().opc(*args, code=code, program=program, env={**os.environ, "CUDA_SIM": sim, **env})
 
     def write(self, g, rng):
         with open(self.path("g.pbtxt"), "w", encoding="utf-8") as f:
@@ -269,10 +260,7 @@ class RegionsOnGpu(OnGpu):
 
     def test_ops_of_plugins(self):
         """In a region with others, and alone, by the expression; where no code is made, an error that says so."""
-        with open(self.path("hump.cpp"), "w", encoding="utf-8") as f:
-            f.write(PLUGIN)
-        flags = [shlex.split(self.opc("sdk", which).stdout) for which in ("--cflags", "--ldflags")]
-        subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-O1", "-march=x86-64-v3", "-ffp-contract=off", "-fPIC", "-shared", *flags[0], self.path("hump.cpp"), "-o", self.path("libhump.so"), *flags[1]], check=True)
+        build_plugin(self.path("libhump.so"), PLUGIN, "-O1", "-march=x86-64-v3", "-ffp-contract=off")
         plugin = ("--plugin", "./libhump.so")
         for types in (["tanh", "hump", "negative"], ["hump"]):
             with self.subTest(types=types):

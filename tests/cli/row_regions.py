@@ -2,15 +2,13 @@
 # after the other; what `opc show --what fusion` says of it.
 # SPDX-License-Identifier: Apache-2.0
 import json
-import os
 import random
-import shlex
 import shutil
-import subprocess
 import unittest
 
 import numpy as np
 
+from plugin_build import build_plugin
 from regions import BINARY, NUMPY, RUNTIME, UNARY, Graph, RegionCase, values
 
 SHAPES = [(5, 2), (3, 7), (1, 300), (33, 65), (2, 3, 64), (4, 1000), (2, 5000), (700, 10), (40, 3001)]
@@ -472,10 +470,7 @@ class RowRegions(RowCase):
 
     def test_kernels_of_plugins(self):
         """A RowFunction between built-in ops: one region, with the numbers of numpy."""
-        with open(self.path("centered.cpp"), "w", encoding="utf-8") as f:
-            f.write(PLUGIN)
-        flags = [shlex.split(self.opc("sdk", which).stdout) for which in ("--cflags", "--ldflags")]
-        subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-O1", "-fPIC", "-shared", *flags[0], self.path("centered.cpp"), "-o", self.path("libcentered.so"), *flags[1]], check=True)
+        build_plugin(self.path("libcentered.so"), PLUGIN, "-O1")
         for dtype in ("f32", "f16"):
             g = RowGraph()
             x = g.input((37, 50), dtype)

@@ -2,15 +2,13 @@
 # another, under every schedule; its accesses are neighbours', ptxas spills nothing; without it the ops' own kernels run.
 # SPDX-License-Identifier: Apache-2.0
 import json
-import os
-import shlex
-import subprocess
 import unittest
 
 import numpy as np
 
 import regions_on_gpu
 from gpu_build import need_simulator
+from plugin_build import build_plugin
 from regions import PLUGIN, RUNTIME, values
 from row_regions import PLUGIN as ROWS
 from row_regions import RowGraph, every_op, random_rows
@@ -189,10 +187,7 @@ class RowRegionsOnGpu(regions_on_gpu.OnGpu):
     def test_ops_of_plugins(self):
         """Their scalar ops stand in the rows of others; their functions on rows do not."""
         for name, source in (("hump", PLUGIN), ("rows", ROWS)):
-            with open(self.path(f"{name}.cpp"), "w", encoding="utf-8") as f:
-                f.write(source)
-            flags = [shlex.split(self.opc("sdk", which).stdout) for which in ("--cflags", "--ldflags")]
-            subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-O1", "-march=x86-64-v3", "-ffp-contract=off", "-fPIC", "-shared", *flags[0], self.path(f"{name}.cpp"), "-o", self.path(f"lib{name}.so"), *flags[1]], check=True)
+            build_plugin(self.path(f"lib{name}.so"), source, "-O1", "-march=x86-64-v3", "-ffp-contract=off")
         plugins = ("--plugin", "./libhump.so", "--plugin", "./librows.so")
         for shape in ((6, 100), (6, 1500)):
             with self.subTest(shape=shape):

@@ -3,12 +3,14 @@
 import json
 import os
 import re
-import shlex
 import shutil
 import signal
 import subprocess
 import tempfile
 import unittest
+
+from folder_test import FolderTest
+from plugin_build import build_plugin
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 # AddressSanitizer has handlers of its own for signals.
@@ -115,21 +117,12 @@ def opc(*words):
 
 
 @unittest.skipUnless(SIGNALS, "AddressSanitizer has handlers of its own")
-class Crashes(unittest.TestCase):
+class Crashes(FolderTest):
     @classmethod
     def setUpClass(cls):
         cls.built = tempfile.mkdtemp()
         cls.addClassCleanup(shutil.rmtree, cls.built)
-        source = os.path.join(cls.built, "crashes.cpp")
-        cls.plugin = os.path.join(cls.built, "libcrashes.so")
-        with open(source, "w", encoding="utf-8") as f:
-            f.write(PLUGIN)
-        subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-O0", "-w", "-fPIC", "-shared", *shlex.split(opc("sdk", "--cflags")), source, "-o",
-                        cls.plugin, *shlex.split(opc("sdk", "--ldflags"))], check=True)
-
-    def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        cls.plugin = build_plugin(os.path.join(cls.built, "libcrashes.so"), PLUGIN, "-O0", "-w")
 
     def run_opc(self, where, how, *args):
         with open(os.path.join(self.folder, "g.pbtxt"), "w", encoding="utf-8") as f:

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
-import shlex
 import subprocess
 import tempfile
 import time
 import unittest
+
+from plugin_build import build_plugin
 
 OPC = os.environ.get("OPC_BINARY") or os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 SOURCE = r'''
@@ -225,13 +226,12 @@ class Definitions(unittest.TestCase):
     def setUpClass(cls):
         scratch = tempfile.TemporaryDirectory()
         cls.addClassCleanup(scratch.cleanup)
-        cls.flags = flags = [shlex.split(subprocess.run([OPC, "sdk", f], capture_output=True, text=True, check=True).stdout) for f in ("--cflags", "--ldflags")]
         cls.libraries = [os.path.join(scratch.name, f"lib{i}.so") for i in range(8)]
         source = os.path.join(scratch.name, "ops.cpp")
         with open(source, "w", encoding="utf-8") as f:
             f.write(SOURCE)
         for i, library in enumerate(cls.libraries):
-            subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-w", "-fPIC", "-shared", f"-DTWICE={i}", *flags[0], source, "-o", library, *flags[1]], check=True)
+            build_plugin(library, source, "-w", f"-DTWICE={i}")
 
     def opc(self, *words, env=None):
         return subprocess.run([OPC, "--config", "none", *words], capture_output=True, text=True, timeout=60, env={**os.environ, **(env or {})})
@@ -262,7 +262,7 @@ class Definitions(unittest.TestCase):
             with open(source, "w", encoding="utf-8") as f:
                 f.write('#include "opc/Op.h"\nREGISTER_USER_OP_GRAD("reluu").SetBackwardOpConfGenFn([](opc::user_op::BackwardOpConfContext *) {});\n')
             library = os.path.join(folder, "libk.so")
-            subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-w", "-fPIC", "-shared", *self.flags[0], source, "-o", library, *self.flags[1]], check=True)
+            build_plugin(library, source, "-w")
             done = self.opc("plugin", "check", library)
             self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
             self.assertIn(f"  gradient for 'reluu', which no library defines ({library}, {source}:2); the nearest op is relu", done.stdout)

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
-import shlex
 import subprocess
 import sys
 import tempfile
 import unittest
 
 import numpy as np
+
+from plugin_build import build_plugin
 
 SOURCE = os.environ["OPC_SOURCE_DIR"]
 OPC = os.environ.get("OPC_BINARY") or os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
@@ -31,9 +32,7 @@ op {{ name: "result" output_conf {{ in: "{name}/out_0" out: "out" }} }}
 
 
 def setUpModule():
-    flags = [shlex.split(subprocess.run([OPC, "sdk", f], capture_output=True, text=True, check=True).stdout) for f in ("--cflags", "--ldflags")]
-    source = os.path.join(SOURCE, "tests", "plugin", "gradients", "ops.cpp")
-    subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-fPIC", "-shared", *flags[0], source, "-o", LIBRARY, *flags[1]], check=True)
+    build_plugin(LIBRARY, os.path.join(SOURCE, "tests", "plugin", "gradients", "ops.cpp"))
 
 
 class RightRules(unittest.TestCase):

@@ -1,12 +1,13 @@
 # What a plugin calls its operator decides nothing: networks with my_max_pool_2d_grad are planned and fused as with any other.
 # SPDX-License-Identifier: Apache-2.0
 import os
-import shlex
 import subprocess
 import tempfile
 import unittest
 
 import numpy as np
+
+from plugin_build import build_plugin
 
 SOURCE = os.environ["OPC_SOURCE_DIR"]
 OPC = os.environ.get("OPC_BINARY") or os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
@@ -31,9 +32,7 @@ op { name: "y" output_conf { in: "again/out_0" out: "out" } }
 
 
 def setUpModule():
-    flags = [shlex.split(subprocess.run([OPC, "sdk", f], capture_output=True, text=True, check=True).stdout) for f in ("--cflags", "--ldflags")]
-    source = os.path.join(SOURCE, "tests", "plugin", "names", "ops.cpp")
-    subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-fPIC", "-shared", *flags[0], source, "-o", LIBRARY, *flags[1]], check=True)
+    build_plugin(LIBRARY, os.path.join(SOURCE, "tests", "plugin", "names", "ops.cpp"))
 
 
 def made(op_type, *command):

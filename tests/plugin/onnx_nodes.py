@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -10,6 +9,8 @@ import tempfile
 import unittest
 
 import numpy as np
+
+from plugin_build import build_plugin
 
 SOURCE = os.environ["OPC_SOURCE_DIR"]
 sys.path.insert(0, os.path.join(SOURCE, "tests", "onnx"))
@@ -35,11 +36,7 @@ class Nodes(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(prefix="onnx_nodes")
         cls.addClassCleanup(shutil.rmtree, cls.folder)
-        with open(cls.path("ops.cpp"), "w", encoding="utf-8") as f:
-            f.write(OPS)
-        flags = [shlex.split(subprocess.run([OPC, "sdk", f], capture_output=True, text=True, check=True).stdout) for f in ("--cflags", "--ldflags")]
-        subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-fPIC", "-shared", *flags[0], cls.path("ops.cpp"), "-o", cls.path("libbent.so"), *flags[1]],
-                       check=True)
+        build_plugin(cls.path("libbent.so"), OPS)
 
     @classmethod
     def path(cls, name):

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
-import shlex
 import shutil
 import subprocess
 import tempfile
 import unittest
 
 import numpy as np
+
+from plugin_build import build_plugin
 
 SOURCE = os.environ["OPC_SOURCE_DIR"]
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
@@ -43,10 +44,7 @@ def write(name, text):
 
 
 def setUpModule():
-    flags = [shlex.split(run("sdk", f).stdout) for f in ("--cflags", "--ldflags")]
-    source = os.path.join(SOURCE, "tests", "plugin", "overrides", "ops.cpp")
-    subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-O0", "-fPIC", "-shared", *flags[0], source, "-o",
-                    os.path.join(scratch.name, "libmine.so"), *flags[1]], check=True)
+    build_plugin(os.path.join(scratch.name, "libmine.so"), os.path.join(SOURCE, "tests", "plugin", "overrides", "ops.cpp"), "-O0")
     write("graph.pbtxt", GRAPH)
 
 
