@@ -439,6 +439,56 @@ class Rows(Case):
                 self.assertIn(place, done.stderr)
 
 
+class Edges(Case):
+    def test_an_axis_that_is_resized_to_nothing(self):
+        x = np.ones((1, 1, 1, 4), F32)
+        for mode in ("nearest", "linear"):
+            y = self.ran("Resize", [x, None, np.array([1, 1, 0.5, 1], F32)], constants=(2,), mode=mode, opset=19)["o0"]
+            self.assertEqual(y.shape, (1, 1, 0, 4))
+
+    def test_an_axis_that_keeps_its_length_has_a_scale(self):
+        """Where another one is resized: alone, the image is as it was."""
+        x = np.arange(1, 7, dtype=F32).reshape(1, 1, 2, 3)
+        for mode in ("linear", "cubic", "nearest"):
+            for how in ("half_pixel", "asymmetric"):
+                with self.subTest(mode=mode, how=how):
+                    scales = np.array([1, 1, 2, 1.3], F32)
+                    y = self.judged("Resize", [x, None, scales], constants=(2,), mode=mode, coordinate_transformation_mode=how, nearest_mode="floor", opset=19)["o0"]
+                    self.assertEqual(y.shape, (1, 1, 4, 3))
+                    if mode == "linear":
+                        at = np.arange(3) / 1.3 if how == "asymmetric" else (np.arange(3) + 0.5) / 1.3 - 0.5
+                        np.testing.assert_allclose(y[0, 0, 0], 1 + np.clip(at, 0, 2), rtol=1e-5)
+                    alone = self.judged("Resize", [x, None, np.array([1, 1, 1, 1.3], F32)], constants=(2,), mode=mode, coordinate_transformation_mode=how, nearest_mode="floor", opset=19)["o0"]
+                    np.testing.assert_array_equal(alone, x)
+        nine = np.arange(27, dtype=F32).reshape(1, 1, 9, 3)
+        y = self.judged("Resize", [nine, None, None, np.array([8, 3])], constants=(3,), mode="linear", keep_aspect_ratio_policy="not_larger", axes=[2, 3], opset=19)["o0"]
+        np.testing.assert_allclose(y[0, 0, 0], [0.25, 1.375, 2.1875], rtol=1e-6)
+
+    def test_products_of_integers_wrap_around(self):
+        draw = np.random.default_rng(3)
+        for kind, low, high in ((np.uint32, 0, 2**32), (np.int32, -2**31, 2**31), (np.int64, -2**63, 2**63), (np.uint64, 0, 2**64)):
+            for left, right in (((5, 9), (9, 6)), ((2, 1, 3, 4), (3, 4, 2)), ((4,), (4, 3)), ((3, 4), (4,)), ((4,), (4,)), ((2, 0), (0, 3))):
+                with self.subTest(kind=kind, left=left, right=right):
+                    draws = [draw.integers(low, high, shape, kind if low == 0 or kind == np.int64 else np.int64).astype(kind) for shape in (left, right)]
+                    made = self.ran("MatMul", draws, opset=13)["o0"]
+                    np.testing.assert_array_equal(made, np.matmul(*draws))
+        big = self.ran("MatMul", [np.array([[2**40, 1]]), np.array([[2**20], [1]])], opset=13)["o0"]
+        self.assertEqual(big.item(), 2**60 + 1)
+
+    def test_windows_of_which_the_first_is_the_last(self):
+        """ceil_mode: it may reach behind the image, as others do."""
+        x = np.arange(1, 5, dtype=F32).reshape(1, 1, 4)
+        for kernel, stride, pad in ((5, 2, 0), (7, 3, 1)):
+            more = {"kernel_shape": [kernel], "strides": [stride], "pads": [pad, pad], "ceil_mode": 1, "opset": 19}
+            np.testing.assert_array_equal(self.judged("MaxPool", [x], **more)["o0"], np.full((1, 1, 1), 4, F32))
+            np.testing.assert_array_equal(self.ran("AveragePool", [x], count_include_pad=0, **more)["o0"], np.full((1, 1, 1), 2.5, F32))
+
+    def test_what_is_cropped_is_not_repeated(self):
+        x = np.arange(7, dtype=F32)
+        y = self.judged("Pad", [x, np.array([3, -1])], constants=(1,), mode="wrap", opset=19)["o0"]
+        np.testing.assert_array_equal(y, [3, 4, 5, 0, 1, 2, 3, 4, 5])
+
+
 class Scalars(Case):
     def test_reductions(self):
         """Of rank 0 the result has rank 0, whatever keepdims says; of a truth value, too."""

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OnnxEmitters.h"
 
+#include "opc/Convert.h"
 #include "opc/Scalar.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -269,13 +271,29 @@ std::string missingFunction(const ScalarProgram &program) {
   return "";
 }
 
+namespace {
+
+/// Whether the numbers beside an op's tensors are the same in f16.
+bool areExactInHalf(const Emission &e, const ScalarProgram &program) {
+  const auto isExact = [](double v) {
+    return std::isnan(v) || convertElement<double>(convertElement<float16>(v)) == v;
+  };
+  for (const ScalarProgram::Node &node : program.nodes())
+    if (node.op == ScalarOp::kConstant && !isExact(node.value)) return false;
+  if (!program.attributes) return true;
+  const auto values = program.attributes(e.instance.wrapper(), e.instance.inputDescs()[0].data_type());
+  return std::all_of(values.begin(), values.end(), [&](const scalar::ScalarValue &v) { return isExact(v.real); });
+}
+
+} // namespace
+
 void emitExpression(Emission &e) {
   const ScalarProgram &program = *e.instance.def().scalar;
-  // One function is computed in the op's own type; of several each would be rounded to f16.
+  // One function is computed in the op's own type, if its numbers have it; of several each would be rounded to f16.
   size_t functions = 0;
   for (const ScalarProgram::Node &node : program.nodes())
     functions += node.op != ScalarOp::kConstant && node.op != ScalarOp::kParameter;
-  e.types = functions > 1 ? Types::kWide : Types::kNumbers;
+  e.types = functions > 1 || !areExactInHalf(e, program) ? Types::kWide : Types::kNumbers;
   e.out(ExpressionWriter(e, program).write());
 }
 

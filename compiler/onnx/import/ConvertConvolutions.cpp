@@ -53,8 +53,9 @@ Windows windowsOf(const Conversion &c, const Term &images, std::vector<int64_t> 
 
 int64_t windowCount(const Windows &w, size_t k, int64_t size) {
   const int64_t room = size + w.before[k] + w.after[k] - ((w.kernel[k] - 1) * w.dilations[k] + 1);
-  if (room < 0) return 0;
-  int64_t count = (w.ceils ? (room + w.strides[k] - 1) / w.strides[k] : room / w.strides[k]) + 1;
+  const int64_t beyond = w.ceils ? w.strides[k] - 1 : 0; // what the last window may lack
+  if (room + beyond < 0) return 0;
+  int64_t count = (room + beyond) / w.strides[k] + 1;
   // A window must not begin in what is padded behind.
   if (w.ceils && (count - 1) * w.strides[k] >= size + w.before[k]) --count;
   return count;

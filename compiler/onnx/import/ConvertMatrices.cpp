@@ -7,6 +7,24 @@
 
 namespace opc::onnx {
 
+namespace {
+
+bool is64Bits(DataType type) { return type == kInt64 || type == kUInt64; }
+
+/// Products of matrices of 64-bit integers, which no kernel multiplies, by sums of products that wrap around; where
+/// these would be many by f64, exact below 2^53.
+Term summedProducts(Conversion &c, const Term &a, const Term &b) {
+  constexpr int64_t kMostTerms = int64_t{1} << 24;
+  DimVector left = a->shape().dim_vec(), right = b->shape().dim_vec();
+  left.push_back(1), right.insert(right.end() - 2, 1);
+  const Shape all = broadcastShape(c, {Shape(left), Shape(right)});
+  if (all.elem_cnt() > kMostTerms) return c.cast(product(c, c.cast(a, kDouble), c.cast(b, kDouble)), a->type());
+  const Term terms = c.op("broadcast_mul", {c.reshape(a, left), c.reshape(b, right)});
+  return reduced(c, "reduce_sum", terms, {all.NumAxes() - 2}, false);
+}
+
+} // namespace
+
 Term product(Conversion &c, Term a, Term b) {
   if (a->rank() == 0 || b->rank() == 0) c.invalid("a scalar is no matrix");
   const bool isRow = a->rank() == 1, isColumn = b->rank() == 1;
@@ -16,7 +34,9 @@ Term product(Conversion &c, Term a, Term b) {
     c.invalid("a matrix of " + std::to_string(a->dim(-1)) + " columns times one of " + std::to_string(b->dim(-2)) +
               " rows");
   Term y;
-  if (a->rank() == 2 && b->rank() == 2) {
+  if (is64Bits(a->type())) {
+    y = summedProducts(c, a, b);
+  } else if (a->rank() == 2 && b->rank() == 2) {
     y = c.op("matmul", {a, b});
   } else if (b->rank() == 2) {
     y = c.op("broadcast_matmul", {a, b});
@@ -41,10 +61,10 @@ Term product(Conversion &c, Term a, Term b) {
 
 namespace {
 
-/// Products of integers: kernels multiply 32-bit ones; wider ones are exact in f64 below 2^53.
+/// Products of integers wrap around: those of 32 bits and less as they do in i32.
 Term anyProduct(Conversion &c, const Term &a, const Term &b) {
-  if (a->isFloating() || a->type() == kInt32) return product(c, a, b);
-  return c.cast(product(c, c.cast(a, kDouble), c.cast(b, kDouble)), a->type());
+  if (a->isFloating() || a->type() == kInt32 || is64Bits(a->type())) return product(c, a, b);
+  return c.cast(product(c, c.cast(a, kInt32), c.cast(b, kInt32)), a->type());
 }
 
 void convertGemm(Conversion &c) {
@@ -223,7 +243,7 @@ void addMatrices(ConverterTable *t) {
         const Term sums = multipliedIntegers(c, c.in(0), c.in(1), false, nullptr);
         c.out(sums ? sums : anyProduct(c, c.in(0), c.in(1)));
       },
-      "matmul, broadcast_matmul, batch_matmul", "64-bit integers beyond 2^53");
+      "matmul, broadcast_matmul, batch_matmul", "64-bit integers beyond 2^53 in more than 2^24 products");
   t->add("Gemm", convertGemm, "matmul, broadcast_add");
   t->add("Einsum", convertEinsum, "transpose, reshape, batch_matmul, reduce_sum");
 }

@@ -55,15 +55,15 @@ void convertPad(Conversion &c) {
 Term padded(Conversion &c, const Term &given, const std::vector<int64_t> &before, const std::vector<int64_t> &after,
             const std::string &mode, const Term &value) {
   Term x = given;
+  std::vector<int64_t> first = before, last = after;
+  for (int64_t k = 0; k < x->rank(); ++k) { // negative pads crop, and what is left is padded
+    int64_t &b = first[static_cast<size_t>(k)], &a = last[static_cast<size_t>(k)];
+    const int64_t begin = std::max<int64_t>(0, -b), end = x->dim(k) - std::max<int64_t>(0, -a);
+    if (end < begin) c.invalid("more is cropped than there is along axis " + std::to_string(k));
+    x = c.slice(x, k, begin, end);
+    b = std::max<int64_t>(b, 0), a = std::max<int64_t>(a, 0);
+  }
   if (mode == "constant") {
-    std::vector<int64_t> first = before, last = after;
-    for (int64_t k = 0; k < x->rank(); ++k) { // negative pads crop
-      int64_t &b = first[static_cast<size_t>(k)], &a = last[static_cast<size_t>(k)];
-      const int64_t begin = std::max<int64_t>(0, -b), end = x->dim(k) - std::max<int64_t>(0, -a);
-      if (end < begin) c.invalid("more is cropped than there is along axis " + std::to_string(k));
-      x = c.slice(x, k, begin, end);
-      b = std::max<int64_t>(b, 0), a = std::max<int64_t>(a, 0);
-    }
     if (std::all_of(first.begin(), first.end(), [](int64_t n) { return n == 0; }) && first == last) return x;
     Attrs attrs{{"padding_before", first}, {"padding_after", last}};
     if (value) {
@@ -75,11 +75,10 @@ Term padded(Conversion &c, const Term &given, const std::vector<int64_t> &before
     return c.op("pad", {x}, attrs);
   }
   for (int64_t axis = 0; axis < x->rank(); ++axis) {
-    const int64_t b = before[static_cast<size_t>(axis)], a = after[static_cast<size_t>(axis)], size = x->dim(axis);
+    const int64_t b = first[static_cast<size_t>(axis)], a = last[static_cast<size_t>(axis)], size = x->dim(axis);
     if (b == 0 && a == 0) continue;
     if (size == 0) c.invalid("nothing can be repeated along axis " + std::to_string(axis) + ", which is empty");
-    if (b > (1 << 24) || a > (1 << 24) || size + b + a < 0)
-      c.unsupported("pads of " + std::to_string(b) + " and " + std::to_string(a));
+    if (b > (1 << 24) || a > (1 << 24)) c.unsupported("pads of " + std::to_string(b) + " and " + std::to_string(a));
     std::vector<int64_t> from;
     for (int64_t k = -b; k < size + a; ++k) from.push_back(sourceOf(k, size, mode));
     x = c.op("gather", {x, c.constant(from, Shape({static_cast<int64_t>(from.size())}))}, {{"axis", axis}});

@@ -113,7 +113,7 @@ Term weighed(Conversion &c, const std::vector<Taps> &taps, const Term &x, int64_
 /// Whether weighing some elements is cheaper than a product with all: of each result 32 multiplications and additions
 /// of a product take as long as moving an element, which transposing the axis to the last place and back does, too.
 bool isWeighed(const Resampling &r, const Term &x, int64_t axis, const Axis &a) {
-  if (r.isAntialiased || a.to < 1) return false;
+  if (r.isAntialiased) return false;
   const double product = static_cast<double>(a.from) / 32;
   const double moved = axis + 1 == x->rank() ? 0 : static_cast<double>(a.from) / static_cast<double>(a.to) + 1;
   return 2 * (r.mode == "cubic" ? 4 : 2) < product + moved;
@@ -121,6 +121,7 @@ bool isWeighed(const Resampling &r, const Term &x, int64_t axis, const Axis &a) 
 
 Term resampled(Conversion &c, const Resampling &r, Term x, int64_t axis, const Axis &a) {
   if (a.from < 1) c.invalid("axis " + std::to_string(axis) + " is empty");
+  if (a.to < 1) return c.slice(x, axis, 0, 0, 1);
   if (r.mode == "nearest") {
     std::vector<int64_t> places;
     for (int64_t k = 0; k < a.to; ++k)
@@ -150,8 +151,10 @@ Term resized(Conversion &c, const Resampling &r, const std::vector<int64_t> &axe
   if (x->rank() == 1 && r.mode != "nearest") x = c.reshape(x, {1, x->dim(0)});
   const int64_t shift = x->rank() - given->rank();
   std::vector<size_t> order;
+  // An axis may have the length that it had, and a scale; an image with all its lengths is the same.
+  const bool isSame = std::all_of(sizes.begin(), sizes.end(), [](const Axis &a) { return a.from == a.to; });
   for (size_t k = 0; k < axes.size(); ++k)
-    if (sizes[k].from != sizes[k].to || r.coordinates == "tf_crop_and_resize") order.push_back(k);
+    if ((!isSame && sizes[k].scale != 1) || r.coordinates == "tf_crop_and_resize") order.push_back(k);
   // What shortens most comes first: the others have less to do. Along the last axis elements move one by one.
   const auto cost = [&](size_t k) {
     const bool isLast = axes[k] + 1 == given->rank();

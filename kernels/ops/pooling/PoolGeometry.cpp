@@ -29,10 +29,11 @@ Maybe<void> placeWindows(PoolGeometry &g, const TensorDesc &x, const UserOpConfW
         return Error::InvalidValueError().id("OPC0205") << "the padding of " << p << " in spatial dimension " << i
                                                         << " is more than half of the kernel_size " << g.kernel[at];
     const int64_t reach = g.dilation[at] * (g.kernel[at] - 1) + 1, padded = g.in[at] + g.before[at] + g.after[at];
-    if (reach > padded)
+    const int64_t beyond = ceil ? g.stride[at] - 1 : 0; // what the last window may lack
+    if (reach > padded + beyond)
       return Error::ShapeMismatch() << "the kernel spans " << reach << " in spatial dimension " << i
                                     << ", more than the padded input's " << padded << "; x is " << x.toString();
-    g.out[at] = (padded - reach + (ceil ? g.stride[at] - 1 : 0)) / g.stride[at] + 1;
+    g.out[at] = (padded - reach + beyond) / g.stride[at] + 1;
     // A window that begins beyond the input and its left padding holds nothing.
     if (ceil && (g.out[at] - 1) * g.stride[at] >= g.in[at] + g.before[at]) --g.out[at];
   }
