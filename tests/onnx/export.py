@@ -374,6 +374,23 @@ class Numbers(Case):
             for name in "yz":
                 np.testing.assert_array_equal(made[0][name], made[1][name], f"{name}, p={p}")
 
+    def test_numbers_that_half_precision_does_not_have(self):
+        """An op of f16 computes in f32, with a number of f32 beside: so does what is written."""
+        number = lambda v: f'attr {{ key: "has_float_operand" value {{ at_bool: true }} }} attr {{ key: "float_operand" value {{ at_double: {v} }} }}'
+        x = np.array([0.001, 0.25, -0.5, 1000, 3, 0.2], np.float16)
+        np.savez(self.path("in.npz"), x=x)
+        for op, value, casts in (("scalar_mul", 100000.0, 2), ("scalar_mul", 1e-9, 2), ("scalar_fmod", 0.1, 2), ("scalar_mul", 0.5, 0)):
+            with self.subTest(op=op, value=value):
+                text = input_op("x", 6, dtype="kFloat16") + tensor_op("t", op, {"in": "x/out"}, "out", number(value)) + output_op("y", "t/out_0")
+                self.opc("compile", self.graph(text), "--emit", "onnx", "-o", "m.onnx", "-q")
+                for model in ("g.pbtxt", "m.onnx"):
+                    self.opc("run", model, "--inputs", "in.npz", "--outputs", model + ".npz", "--print", "none", "-q")
+                graph, back = (np.load(self.path(f + ".npz"))["y"] for f in ("g.pbtxt", "m.onnx"))
+                self.assertEqual(graph.tobytes(), back.tobytes())
+                if op == "scalar_mul":
+                    np.testing.assert_array_equal(graph, (x.astype(F32) * F32(value)).astype(np.float16))
+                    self.assertEqual(self.nodes("m.onnx").count("Cast"), casts)
+
     def test_divisions_of_long_integers(self):
         """Those beyond 2^53, which f64 has not, and those at the ends of the range."""
         ends = np.iinfo(np.int64)
