@@ -227,5 +227,62 @@ class Copies(unittest.TestCase):
         self.assertLessEqual(session.stats["arena_bytes"], 3 * x.nbytes + MILLION)
 
 
+#: Sessions of several ranks that have run an op in Python, and go.
+RANKS = '''
+import gc
+import numpy as np
+import opc
+
+
+@opc.op("goes::twice", like="x", sbp=opc.elementwise)
+def twice(x):
+    if x[0, 0] < 0:
+        raise ValueError("below zero")
+    return x * 2
+
+
+@twice.grad
+def _(dy):
+    return dy * 2
+
+
+x = np.ones((4, 3), "f")
+g = opc.Graph()
+w = g.variable("w", (3,), init=1.0)
+y = twice(g.input("x", x.shape) * w)
+g.output("y", y)
+g.output("loss", y.sum())
+session = g.compile(mesh=(2,)).session()
+session.run(x=x)
+del session
+program = g.compile(mesh=(2,))
+program.run(x=x)
+plan = program.plan
+del program
+gc.collect()
+program = opc.Program.from_plan(plan)
+try:
+    program.run(x=-x)
+except opc.Error as e:
+    assert "below zero" in str(e), e
+del program
+gc.collect()
+step = g.training_step("loss", opc.optim.SGD(0.1)).compile(mesh=(2,))
+result = opc.train(step, {"x": np.ones((8, 3), "f")}, epochs=1)
+del result, step
+gc.collect()
+last = g.compile(mesh=(2,))  # goes with the interpreter
+last.run(x=x)
+print("end")
+'''
+
+
+class Ranks(unittest.TestCase):
+    def test_sessions_go_while_their_threads_know_python(self):
+        """A rank's thread gives back what it has of Python when it ends, and whoever ends it must not keep Python from it."""
+        done = subprocess.run([sys.executable, "-c", RANKS], capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "end\n"), done.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()

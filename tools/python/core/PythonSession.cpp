@@ -110,6 +110,10 @@ PythonSession::PythonSession(std::shared_ptr<CompiledProgram> program, const Ses
   fed_.resize(interface_.inputs.size());
 }
 
+PythonSession::~PythonSession() {
+  endWithoutGil([this] { const Session ended = std::move(session_); });
+}
+
 py::dict PythonSession::run(const py::dict &inputs, py::handle steps) {
   const Use use(this);
   const int64_t n = stepCount(steps);

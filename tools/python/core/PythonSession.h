@@ -20,6 +20,9 @@ namespace opc::python {
 class PythonSession {
 public:
   PythonSession(std::shared_ptr<CompiledProgram> program, const SessionOptions &options, bool codegen, bool allowTf32);
+  ~PythonSession();
+  PythonSession(const PythonSession &) = delete;
+  PythonSession &operator=(const PythonSession &) = delete;
 
   /// Feeds what is given, runs, and gives every output.
   pybind11::dict run(const pybind11::dict &inputs, pybind11::handle steps);

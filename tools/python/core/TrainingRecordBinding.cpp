@@ -111,9 +111,10 @@ private:
   std::optional<cli::TrainingRecord> record_;
 };
 
-std::unique_ptr<cli::Validation> makeValidation(const std::shared_ptr<CompiledProgram> &program, PythonSession &trained,
-                                                const py::dict &data, const py::dict &inputs, int threads,
-                                                const std::string &graph) {
+using OwnedValidation = std::unique_ptr<cli::Validation, EndWithoutGil>;
+
+OwnedValidation makeValidation(const std::shared_ptr<CompiledProgram> &program, PythonSession &trained,
+                               const py::dict &data, const py::dict &inputs, int threads, const std::string &graph) {
   SessionOptions options;
   options.threads = threads;
   Session session = valueOf(withoutGil([&] { return Session::load(program->plan, *program->registry, options); }));
@@ -126,7 +127,7 @@ std::unique_ptr<cli::Validation> makeValidation(const std::shared_ptr<CompiledPr
     check(array.check(p.desc, what));
     array.copyTo(valueOf(session.inputMemory(p.name)));
   }
-  return valueOf(cli::Validation::make(std::move(session), std::move(loader), graph));
+  return OwnedValidation(valueOf(cli::Validation::make(std::move(session), std::move(loader), graph)).release());
 }
 
 Values<double> validate(cli::Validation &validation, PythonSession &trained) {
@@ -159,7 +160,7 @@ void bindTrainingRecord(py::module_ &module) {
       .def("close", &Record::close)
       .def_property_readonly("best", &Record::best);
   module.attr("out_of_patience") = static_cast<int64_t>(cli::kPatience);
-  py::class_<cli::Validation>(module, "Validation")
+  py::class_<cli::Validation, OwnedValidation>(module, "Validation")
       .def(py::init(&makeValidation))
       .def_property_readonly("names", &cli::Validation::names)
       .def("run", &validate);

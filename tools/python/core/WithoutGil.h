@@ -26,4 +26,21 @@ template <class Work> auto withoutGil(Work &&work) {
   }
 }
 
+/// The same for what ends with `work`: threads of a session give back what they have of Python when they end, and their
+/// end is waited for. While the interpreter is ending they leave it, and nobody need take the GIL.
+template <class Work> void endWithoutGil(Work work) {
+  if (_Py_IsFinalizing()) return work();
+  (void)withoutGil([&] {
+    work();
+    return true;
+  });
+}
+
+/// A holder's deleter.
+struct EndWithoutGil {
+  template <class T> void operator()(T *object) const {
+    endWithoutGil([object] { delete object; });
+  }
+};
+
 } // namespace opc::python
