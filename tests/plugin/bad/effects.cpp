@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace opc;
 using namespace opc::user_op;
@@ -105,9 +107,22 @@ KERNEL("e_aborts", aborts);
 void strays(KernelComputeContext *) { *reinterpret_cast<volatile int *>(16) = 1; }
 REGISTER_USER_OP("e_strays").Input("x").Output("y").SetTensorDescInferFn(same);
 KERNEL("e_strays", strays);
+void ends(KernelComputeContext *) { _exit(0); }
+void forks(KernelComputeContext *ctx) {
+  const pid_t child = fork();
+  if (child == 0) _exit(7);
+  int status = 0;
+  CHECK_EQ(waitpid(child, &status, 0), child);
+  CHECK_EQ(WEXITSTATUS(status), 7);
+  copies(ctx);
+}
 void leavesQuickly(KernelComputeContext *) { std::quick_exit(0); }
 REGISTER_USER_OP("e_leaves").Input("x").Output("y").SetTensorDescInferFn(same);
 KERNEL("e_leaves", leavesQuickly);
+REGISTER_USER_OP("e_ends").Input("x").Output("y").SetTensorDescInferFn(same);
+KERNEL("e_ends", ends);
+REGISTER_USER_OP("e_forks").Input("x").Output("y").SetTensorDescInferFn(same);
+KERNEL("e_forks", forks);
 
 void checks(KernelComputeContext *ctx) { CHECK_EQ(ctx->In("x").shape().At(0), 12345) << "rows"; }
 REGISTER_USER_OP("e_checks").Input("x").Output("y").SetTensorDescInferFn(same);

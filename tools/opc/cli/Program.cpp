@@ -210,16 +210,16 @@ int failInternally(Terminal &terminal, const std::string &what) {
 
 /// Whether the program is at work: then it does not end by exit(), but somebody else has called that.
 bool atWork = false;
+pid_t ownProcess = 0; // children that operators fork may end as they like
 
-/// An operator that calls exit() ends neither opc's run nor its promise to say what went wrong.
-void noteForeignExit(int status, void *) {
-  if (!atWork) return;
+/// An operator that ends the process ends neither opc's run nor its promise to say what went wrong.
+void noteForeignExit(int status, const char *function) {
   const std::string op = runningKernel(), rule = opc::runningRule();
   const char *opening = opc::openingPlugin();
   const std::string who = opening        ? "plugin " + opc::printableName(opening) + ", as it was loaded,"
                           : rule.empty() ? "code of a plugin"
                                          : opc::printableName(rule);
-  const std::string text = (op.empty() ? who : "the kernel of " + op) + " called exit(" + std::to_string(status) + ")";
+  const std::string text = (op.empty() ? who : "the kernel of " + op) + " called " + function + "(" + std::to_string(status) + ")";
   if (!beginCrash()) _exit(kExitExecution);
   beginPart(CrashPart::kError, "OPC0603");
   say(text.c_str());
@@ -230,6 +230,11 @@ void noteForeignExit(int status, void *) {
 }
 
 } // namespace
+
+void noteEnd(int status) {
+  if (!atWork || getpid() != ownProcess || !isForeignCode()) return;
+  noteForeignExit(status, "_exit");
+}
 
 void onCrash(CrashReport report) { crashReport = report; }
 
@@ -242,9 +247,16 @@ int runProgram(Terminal &terminal, const std::function<int()> &work) {
   std::set_terminate(endOnStrayException);
   std::signal(SIGPIPE, SIG_IGN); // a closed pipe is seen where it is written to
   std::signal(SIGXFSZ, SIG_IGN); // and so is a limit on the size of files
-  static const int registered =
-      ::on_exit(noteForeignExit, nullptr) + ::at_quick_exit([] { noteForeignExit(kExitOk, nullptr); });
+  static const int registered = ::on_exit(
+                                    [](int status, void *) {
+                                      if (atWork) noteForeignExit(status, "exit");
+                                    },
+                                    nullptr) +
+                                ::at_quick_exit([] {
+                                  if (atWork) noteForeignExit(kExitOk, "exit");
+                                });
   (void)registered;
+  ownProcess = getpid();
   atWork = true;
   int code = kExitInternal;
   try {

@@ -19,6 +19,10 @@ void onCrash(CrashReport report);
 using StrayReport = void (*)(const std::string &what);
 void onStrayException(StrayReport report);
 
+/// Says so and ends the process as an error where an operator or a plugin calls _exit(status) in this process; else
+/// nothing.
+void noteEnd(int status);
+
 /// The exit code of `work`, or that of the exception that ended it; what was written has then left the process. Before
 /// main() begins, a processor that lacks what the kernels need ends the program with OPC0007.
 int runProgram(Terminal &terminal, const std::function<int()> &work);
