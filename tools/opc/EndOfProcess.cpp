@@ -1,4 +1,4 @@
-// _exit() of opc's programs, for whatever they load: past exit(), nobody would hear that an operator has ended the process,
+// _exit() of opc's programs, for whatever they load: past exit(), nobody would hear that an operator ends the process,
 // and the exit code would be the operator's, 0 for a run that was not.
 // SPDX-License-Identifier: Apache-2.0
 #include "Program.h"

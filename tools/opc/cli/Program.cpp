@@ -219,7 +219,8 @@ void noteForeignExit(int status, const char *function) {
   const std::string who = opening        ? "plugin " + opc::printableName(opening) + ", as it was loaded,"
                           : rule.empty() ? "code of a plugin"
                                          : opc::printableName(rule);
-  const std::string text = (op.empty() ? who : "the kernel of " + op) + " called " + function + "(" + std::to_string(status) + ")";
+  const std::string text =
+      (op.empty() ? who : "the kernel of " + op) + " called " + function + "(" + std::to_string(status) + ")";
   if (!beginCrash()) _exit(kExitExecution);
   beginPart(CrashPart::kError, "OPC0603");
   say(text.c_str());

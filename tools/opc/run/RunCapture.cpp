@@ -73,9 +73,10 @@ Json statisticsJson(const ObservedTask &task, const ObservedTensor &tensor, cons
 Status noSuchTensor(const std::string &glob, const std::vector<std::string> &names, const std::string &text) {
   const std::vector<std::string> near = nearestNames(glob, names, 1);
   return Status(StatusCode::kUsage, "OPC0005", "no task makes a tensor '" + glob + "' (--capture " + text + ")")
-      .withHelp((near.empty() ? "" : "did you mean " + near[0] + "? ") +
-                "simplification merges and removes tensors, unless --no-simplify is given; a plan has those that it was "
-                "compiled with");
+      .withHelp(
+          (near.empty() ? "" : "did you mean " + near[0] + "? ") +
+          "simplification merges and removes tensors, unless --no-simplify is given; a plan has those that it was "
+          "compiled with");
 }
 
 } // namespace
