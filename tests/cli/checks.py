@@ -153,6 +153,31 @@ class Locks(Checks):
         self.check("g.pbtxt", "--update", "--keep-outputs", code=2)
         self.assertEqual(self.read("elsewhere/precious"), "precious\n")
 
+    def test_a_pipe_beside_a_graph(self):
+        """Nobody has named it, and nobody writes into it: nothing waits for its end, and an update puts nothing into it. Nor is a folder a lock."""
+        lock = self.locked()
+        os.remove(self.path("g.opc.lock"))
+        for make, what in ((os.mkfifo, "a pipe"), (os.mkdir, "a folder")):
+            make(self.path("g.opc.lock"))
+            self.assertEqual([(f["rule"], f["message"]) for f in self.findings("g.pbtxt", code=3)],
+                             [("LOCK_DAMAGED", f"g.opc.lock is {what}, and a lock is a regular file")])
+            self.assertIn(f"cannot write g.opc.lock: it is {what}, and no regular file", self.check("g.pbtxt", "--update", code=2).stderr)
+            (os.remove if what == "a pipe" else os.rmdir)(self.path("g.opc.lock"))
+            self.write("g.opc.lock", lock)
+            make(self.path("g.opc.inputs.npz"))
+            found, = self.findings("g.pbtxt", code=5)
+            self.assertEqual((found["rule"], found["message"]), ("RUN_FAILED", f"OPC0706: cannot read g.opc.inputs.npz: it is {what}, and no regular file"))
+            self.check("g.pbtxt", "--update", code=5)
+            self.check("g.pbtxt", "--no-run")
+            self.assertEqual(self.read("g.opc.lock"), lock)
+            shutil.move(self.path("g.opc.inputs.npz"), self.path("g.opc.outputs.npz"))
+            self.check("g.pbtxt")  # the lock knows of none
+            self.assertIn(f"cannot write g.opc.outputs.npz: it is {what}", self.check("g.pbtxt", "--update", "--keep-outputs", code=2).stderr)
+            self.write("g.opc.lock", relocked(lock.replace('"high":1.0}', '"high":1.0,"outputs":"' + "0" * 16 + '"}')))
+            self.assertIn(f"are in g.opc.outputs.npz, which is {what}", self.findings("g.pbtxt")[0]["message"])
+            (os.remove if what == "a pipe" else os.rmdir)(self.path("g.opc.outputs.npz"))
+            os.remove(self.path("g.opc.lock"))
+
     def test_two_graphs_of_one_lock(self):
         self.write("g.pbtxt", GRAPH)
         self.write("g.prototxt", GRAPH)

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "GraphCheck.h"
 
+#include "BesideFiles.h"
 #include "CommandLine.h"
 #include "ExitCodes.h"
 #include "FactNodes.h"
@@ -47,6 +48,14 @@ std::string targetText(const LockTarget &target) {
     text += (&name == &target.shapes.begin()->first ? " with " : ", ") + name + " of [" +
             joined(dims, ",", [](int64_t d) { return std::to_string(d); }) + "]";
   return text;
+}
+
+/// What a lock is in place of a file that is read.
+std::string whyNotRead(const std::string &lockPath) {
+  std::error_code error;
+  if (std::filesystem::is_symlink(lockPath, error)) return "a link, and links are not followed";
+  const std::string other = otherThanFile(lockPath);
+  return other.empty() ? "" : other + ", and a lock is a regular file";
 }
 
 /// Against another graph: what the lock is for, where there is one, and nothing else of it.
@@ -130,9 +139,8 @@ private:
   void readLockFile() {
     const std::string lockPath = lockPathOf(path_);
     std::error_code error;
-    if (std::filesystem::is_symlink(lockPath, error)) {
-      add("LOCK_DAMAGED", lockPath + " is a link, and links are not followed",
-          "remove it, and write the lock: " + command() + " --update");
+    if (const std::string why = whyNotRead(lockPath); !why.empty()) {
+      add("LOCK_DAMAGED", lockPath + " is " + why, "remove it, and write the lock: " + command() + " --update");
       stop(kExitInvalid);
       return;
     }
@@ -212,10 +220,10 @@ private:
     request->inputs.inputsFile.clear();
     if (isStandardInput_) return;
     const std::string file = inputsPathOf(path_);
-    if (const Result<FileBytes> bytes = FileBytes::open(file)) {
-      request->output.inputs = file;
-      request->inputs.inputsFile = digestOf(bytes->view());
-    }
+    std::error_code error;
+    if (!std::filesystem::exists(file, error)) return;
+    request->output.inputs = file; // one that cannot be read is an error of the run
+    if (const Result<FileBytes> bytes = openBeside(file)) request->inputs.inputsFile = digestOf(bytes->view());
   }
   Result<GraphInput> read() const {
     if (!isStandardInput_ || !settings_.standardInput) return readGraphInput(path_);

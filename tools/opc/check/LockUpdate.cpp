@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "LockUpdate.h"
 
+#include "BesideFiles.h"
 #include "FileBytes.h"
 #include "LockFile.h"
 #include "NearestNames.h"
@@ -55,9 +56,13 @@ void accept(const UpdateFlags &flags, CheckedGraph *graph) {
   graph->report.exitCode = 0; // a lock that could not be read
 }
 
-/// A tree that is checked may be anybody's: through a link the update would write to a file elsewhere.
-Status checkNoLink(const std::string &path) {
+/// A tree that is checked may be anybody's: through a link the update would write to a file elsewhere, and a pipe or a
+/// device is no place for it either.
+Status checkTarget(const std::string &path) {
   std::error_code error;
+  if (const std::string other = otherThanFile(path); !other.empty())
+    return Status(StatusCode::kUsage, "OPC0707", "cannot write " + path + ": it is " + other + ", and no regular file")
+        .withHelp("remove it; what opc writes beside a graph is a file");
   if (!std::filesystem::is_symlink(path, error)) return Status::ok();
   return Status(StatusCode::kUsage, "OPC0707", path + " is a link, and nothing is written through it")
       .withHelp("remove the link; a lock lies beside its graph");
@@ -72,10 +77,10 @@ bool changesValues(const CheckedGraph &graph) {
 /// The whole outputs, where they are asked for, or lie there for the present lock.
 Status writeValues(const UpdateFlags &flags, CheckedGraph *graph) {
   const std::string path = valuesPathOf(graph->report.graph);
-  if (graph->values.empty() || (!flags.keepsValues && !FileBytes::open(path))) return Status::ok();
+  if (graph->values.empty() || (!flags.keepsValues && !openBeside(path))) return Status::ok();
   NamedTensors tensors;
   for (const NamedOutput &o : graph->values) tensors.push_back({o.name, &o.tensor});
-  OPC_RETURN_IF_ERROR(checkNoLink(path));
+  OPC_RETURN_IF_ERROR(checkTarget(path));
   OPC_RETURN_IF_ERROR(writeNpz(path, std::move(tensors)));
   OPC_ASSIGN_OR_RETURN(const FileBytes written, FileBytes::open(path));
   graph->now.numerics.valuesFile = digestOf(written.view());
@@ -120,7 +125,7 @@ Status updateLocks(const UpdateFlags &flags, std::vector<CheckedGraph> *checked)
     if (!graph.isWhole) continue;
     if (!flags.isNamed || flags.sections.count(LockSection::kNumerics)) OPC_RETURN_IF_ERROR(writeValues(flags, &graph));
     const std::string path = lockPathOf(graph.report.graph), text = lockText(updated(graph, flags));
-    OPC_RETURN_IF_ERROR(checkNoLink(path));
+    OPC_RETURN_IF_ERROR(checkTarget(path));
     Result<FileBytes> present = FileBytes::open(path);
     if (!present || present->view() != text) {
       OPC_RETURN_IF_ERROR(writeFileAtomically(path, text));

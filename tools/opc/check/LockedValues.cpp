@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "LockedValues.h"
 
+#include "BesideFiles.h"
 #include "CommandLine.h"
 #include "FileBytes.h"
 #include "LockFile.h"
@@ -84,8 +85,11 @@ private:
   /// The file with whole outputs.
   void readValues(const NumericFacts &old) {
     const std::string file = valuesPathOf(path_);
-    const Result<FileBytes> bytes = FileBytes::open(file);
-    if (!bytes) return stale("the whole outputs of the lock are in " + file + ", which is not there");
+    const std::string other = otherThanFile(file);
+    const Result<FileBytes> bytes = openBeside(file);
+    if (!bytes)
+      return stale("the whole outputs of the lock are in " + file + ", which is " +
+                   (other.empty() ? "not there" : other));
     if (digestOf(bytes->view()) != old.valuesFile)
       return stale(file + " is not the file that the lock was written with");
     Result<std::unique_ptr<TensorArchive>> archive = openNpz(file);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OutputRun.h"
 
+#include "BesideFiles.h"
 #include "Session.h"
 #include "Sha256.h"
 #include "ValueGiver.h"
@@ -105,6 +106,7 @@ public:
   static Result<InputSource> open(const std::string &path, const SessionInterface &graph) {
     InputSource source;
     if (path.empty()) return source;
+    OPC_RETURN_IF_ERROR(checkRegular(path));
     OPC_ASSIGN_OR_RETURN(source.file_, openNpz(path));
     std::vector<std::string> names;
     for (const PortInfo &p : graph.inputs) names.push_back(p.name);
