@@ -17,6 +17,7 @@ constexpr size_t kLargestLock = size_t{256} << 20;
 constexpr size_t kLargestRank = 32;
 constexpr int kDeepest = 64;              // lists in lists
 constexpr size_t kLongestAttribute = 120; // characters that are kept as they are
+constexpr const char *kGraph = "graph";   // the key of the file's name
 
 std::string recordLines(const std::vector<Json> &records) {
   std::string text;
@@ -78,7 +79,7 @@ std::string reason(const std::exception &e) {
 }
 
 void readHeader(const Json &document, Lock *lock) {
-  lock->graph = document.value("graph", "");
+  lock->graph = document.value(kGraph, "");
   const Json target = document.value("target", Json::object());
   lock->target.device = target.value("device", "cpu");
   lock->target.mesh = target.value("mesh", "");
@@ -161,7 +162,7 @@ std::string lockText(const Lock &lock) {
   Json target = {{"device", lock.target.device}};
   if (!lock.target.mesh.empty()) target["mesh"] = lock.target.mesh;
   for (const auto &shape : lock.target.shapes) target["shapes"][shape.first] = shape.second;
-  Json head = {{"opc_lock", lock.version}, {"graph", lock.graph}, {"target", std::move(target)}};
+  Json head = {{"opc_lock", lock.version}, {kGraph, lock.graph}, {"target", std::move(target)}};
   for (const LockSection section : lock.detailed)
     if (lock.sections.count(section)) head[kDetailed].push_back(lockSectionName(section));
   std::string text = head.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -188,6 +189,21 @@ Result<Lock> readLock(std::string_view text, const std::string &name) {
     return bad(name, 0, where + reason(e));
   }
   return lock;
+}
+
+std::string graphOfLock(std::string_view text) {
+  if (text.size() > kLargestLock) return "";
+  // The record that lockText() begins with, behind the marks of a merge, too.
+  const size_t begin = text.find("{\"opc_lock\"");
+  if (begin != std::string_view::npos) {
+    std::string head(text.substr(begin, text.find('\n', begin) - begin));
+    if (const size_t last = head.find_last_not_of(" \t\r"); head[last] == ',') head = head.substr(0, last) + "}";
+    const Json record = Json::parse(head, nullptr, false);
+    if (record.is_object() && record.contains(kGraph) && record.at(kGraph).is_string())
+      return record.at(kGraph).get<std::string>();
+  }
+  const Result<Lock> lock = readLock(text, ""); // written by something else, in other lines
+  return lock ? lock->graph : "";
 }
 
 void takeSections(const Lock &from, const std::set<LockSection> &sections, Lock *lock) {

@@ -18,6 +18,10 @@ std::string lockSectionText(const Lock &lock, LockSection section);
 /// Reads a lock. Of a newer version only `version` is set. Errors: OPC0120 with the line; a file is untrusted.
 Result<Lock> readLock(std::string_view text, const std::string &name);
 
+/// The name of the file that a lock is for, also of a lock that is damaged behind its first line or of a newer version;
+/// "" where it says none.
+std::string graphOfLock(std::string_view text);
+
 /// Takes the sections of `from` that are named, and keeps the rest of `lock`.
 void takeSections(const Lock &from, const std::set<LockSection> &sections, Lock *lock);
 

@@ -246,6 +246,30 @@ class Locks(Checks):
         self.check(".", "--unreferenced", "delete")
         self.assertEqual(sorted(os.listdir(self.folder)), ["g.opc.lock", "g.pbtxt"])
 
+    def test_the_lock_of_a_graph_with_another_ending(self):
+        """A graph that is named may end in anything, or in nothing: its lock says which it is, and is not deleted."""
+        delete = (".", "--unreferenced", "delete")
+        for name in ("m.txt", "m"):
+            self.write(name, GRAPH)
+            self.check(name, "--update", "--keep-outputs")
+            lock = self.read("m.opc.lock")
+            self.write("g.pbtxt", GRAPH)
+            self.check("g.pbtxt", "--update")
+            self.write("opc.toml", '[check]\npaths = ["*.pbtxt"]\n')
+            for text in (lock, lock.replace('"opc_lock":1', '"opc_lock":9'), lock[: lock.index("\n") + 5], "<<<<<<< HEAD\n" + lock, json.dumps(json.loads(lock), indent=1), lock.replace("\n", "\r\n")):
+                self.write("m.opc.lock", text)
+                self.assertEqual([self.findings(*a, code=0) for a in (delete, delete[1:])], [[], []])
+            # What says no name belongs to a graph that is checked with it, all the same; else nobody knows.
+            for text in ("", "{}", '{"opc_lock":1,"graph":7}', '{"opc_lock":1,"graph":"../m.txt"}', '{"opc_lock"', "{" * 100000, lock.replace(f'"graph":"{name}"', '"graph":"g.pbtxt"')):
+                self.write("m.opc.lock", text)
+                self.assertNotIn("LOCK_UNREFERENCED", self.rules(name, *delete, code=None))
+                found = self.findings(code=0)
+                self.assertEqual([(f["rule"], f["graph"]) for f in found], [("LOCK_UNREFERENCED", "m.opc.lock")])
+            os.remove(self.path(name))
+            self.write("m.opc.lock", lock)
+            self.check(*delete)
+            self.assertEqual(sorted(os.listdir(self.folder)), ["g.opc.lock", "g.pbtxt", "opc.toml"])
+
     def test_the_lock_of_a_linked_graph(self):
         self.locked()
         self.write("target", GRAPH)

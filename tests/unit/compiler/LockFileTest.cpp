@@ -212,6 +212,17 @@ TEST_CASE("A lock of a newer version is known by its version alone", "[lock]") {
   CHECK(read->sections.empty());
 }
 
+TEST_CASE("A lock says which graph it is for, whatever else is damaged", "[lock]") {
+  const std::string good = lockText(sample());
+  const size_t line = good.find('\n');
+  for (const std::string &text : {good, good.substr(0, line), good.substr(0, line + 7), "<<<<<<< HEAD\n" + good,
+                                  std::string("{\"opc_lock\":99,\"graph\":\"g.pbtxt\",\"target\":7,\r\n"),
+                                  std::string("{\n \"graph\": \"g.pbtxt\",\n \"opc_lock\": 1\n}\n")})
+    CHECK(graphOfLock(text) == "g.pbtxt");
+  for (const char *text : {"", "{}", "[", "{\"opc_lock\"", "{\"opc_lock\":1,", "{\"opc_lock\":1,\"graph\":[\"g\"]}"})
+    CHECK(graphOfLock(text) == "");
+}
+
 TEST_CASE("A lock lies beside its graph", "[lock]") {
   CHECK(lockPathOf("graphs/mlp.pbtxt") == "graphs/mlp.opc.lock");
   CHECK(lockPathOf("a.b/mlp") == "a.b/mlp.opc.lock");

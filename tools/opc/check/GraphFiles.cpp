@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "GraphFiles.h"
 
+#include "FileBytes.h"
 #include "GitFiles.h"
 #include "GraphInput.h"
 #include "LockFile.h"
@@ -52,11 +53,23 @@ std::optional<std::string> stemOfLock(const std::string &path) {
   return std::nullopt;
 }
 
+/// Whether the graph that a lock names lies beside it: one that was named to a check may end in anything.
+bool hasNamedGraph(const std::string &stem) {
+  std::error_code error;
+  const fs::path lock = stem + kLockEnding;
+  if (!fs::is_regular_file(fs::symlink_status(lock, error))) return false;
+  const Result<FileBytes> file = FileBytes::open(lock.string());
+  if (!file) return false;
+  const std::string graph = (lock.parent_path() / graphOfLock(file->view())).string();
+  return lockPathOf(graph) == lock.string() && fs::is_regular_file(graph, error);
+}
+
 /// Whether a graph of this name is there, also as a link, which a search does not follow.
 bool hasGraph(const std::string &stem) {
   std::error_code error;
   return std::any_of(std::begin(kGraphEndings), std::end(kGraphEndings),
-                     [&](const char *ending) { return fs::is_regular_file(stem + ending, error); });
+                     [&](const char *ending) { return fs::is_regular_file(stem + ending, error); }) ||
+         hasNamedGraph(stem);
 }
 
 /// Of globs: paths below the working directory are relative.
@@ -124,6 +137,16 @@ Result<GraphFiles> filesOfGlob(const std::string &folder, const std::string &glo
     if (isWanted && !hasGraph(*stem)) found.orphans.push_back(file);
   }
   return found;
+}
+
+void joinOrphans(const std::vector<std::string> &more, GraphFiles *files) {
+  files->orphans.insert(files->orphans.end(), more.begin(), more.end());
+  std::set<std::string> own;
+  for (const std::string &graph : files->graphs)
+    for (const std::string &beside : {lockPathOf(graph), inputsPathOf(graph), valuesPathOf(graph)})
+      own.insert(fs::path(beside).lexically_normal().string());
+  std::erase_if(files->orphans,
+                [&](const std::string &lock) { return own.count(fs::path(lock).lexically_normal().string()) > 0; });
 }
 
 Status checkOwnLocks(const std::vector<std::string> &graphs) {

@@ -11,7 +11,7 @@ namespace opc::cli {
 
 struct GraphFiles {
   std::vector<std::string> graphs;  // sorted where they come from a folder, none twice
-  std::vector<std::string> orphans; // locks in those folders that have no graph
+  std::vector<std::string> orphans; // locks in those folders that have no graph, neither by their names nor as they say
 };
 
 /// `paths`: files, and folders, in which every *.pbtxt, *.prototxt, *.pb and *.onnx is a graph. Folders whose name
@@ -37,6 +37,9 @@ Result<std::vector<std::string>> takeRemovedGraphs(const std::string &revision, 
 bool matchesGlob(const GraphGlob &glob, const std::string &path);
 /// Whether a glob matches a path as a whole; "**/" stands for any folders, also none.
 bool matchesGlob(const std::string &glob, const std::string &path);
+
+/// Adds orphans, and takes off them what belongs to one of the graphs, which may be named and have any ending.
+void joinOrphans(const std::vector<std::string> &more, GraphFiles *files);
 
 /// OPC0001 where two graphs of the list would have one lock: x.pbtxt and x.pb.
 Status checkOwnLocks(const std::vector<std::string> &graphs);

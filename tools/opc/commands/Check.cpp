@@ -183,7 +183,7 @@ public:
                        [&](const GraphReport &gone) { return matchesGlob(e.glob, gone.graph); }))
         return e.status;
     OPC_ASSIGN_OR_RETURN(GraphFiles files, findGraphs(named.graphs));
-    files.orphans.insert(files.orphans.end(), named.orphans.begin(), named.orphans.end());
+    joinOrphans(named.orphans, &files);
     OPC_RETURN_IF_ERROR(checkReports(files.graphs));
     if (!settings_.againstFile.empty() && files.graphs.size() != 1)
       return usageError("--against " + *against_ + " is one graph, and more are checked");
