@@ -71,6 +71,7 @@ const std::vector<Rule> &allRules() {
       {"LOCK_MISSING", kAlways, error, {}, "there is no lock beside the graph"},
       {"LOCK_STALE", kAlways, error, {}, "the lock was edited by hand, or lacks a section"},
       {"LOCK_DAMAGED", kAlways, error, {}, "the lock cannot be read"},
+      {"LOCK_SHARED", kAlways, error, {}, "two graphs would have one lock"},
       {"LOCK_NEWER_THAN_TOOL", kAlways, error, {}, "the lock was written by a newer opc"},
       {"LOCK_UNREFERENCED", kAlways, warning, {}, "a lock has no graph beside it"},
       {"PLUGIN_NOT_LOADED", kAlways, warning, {}, "the settings of the tree that is checked name a plugin"},

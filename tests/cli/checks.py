@@ -179,11 +179,32 @@ class Locks(Checks):
             os.remove(self.path("g.opc.lock"))
 
     def test_two_graphs_of_one_lock(self):
-        self.write("g.pbtxt", GRAPH)
-        self.write("g.prototxt", GRAPH)
-        self.assertIn("g.pbtxt and g.prototxt would have one lock, g.opc.lock", self.check(".", "--update", code=2).stderr)
+        """Neither is checked, and nothing is written for them; the others are checked as ever."""
+        names = ("g.pbtxt", "g.prototxt")
+        for name in (*names, "h.pbtxt"):
+            self.write(name, GRAPH)
+        for args in ((".", "--update"), (".", "--shape", "other=2", "--tensors", "other"), (*names, "h.pbtxt"), (self.path("g.pbtxt"), "g.prototxt", "h.pbtxt")):
+            found = [f for f in self.findings(*args) if f["severity"] == "error"]
+            self.assertEqual([(f["rule"], os.path.basename(f["graph"])) for f in found], [("LOCK_SHARED", name) for name in names], args)
+            self.assertTrue(all(f["message"].endswith("g.opc.lock") for f in found))
+            self.assertEqual(sorted(os.listdir(self.folder)), ["g.pbtxt", "g.prototxt", "h.opc.lock", "h.pbtxt"])
+        done = self.check(".", code=1)
+        self.assertIn("g.pbtxt and g.prototxt would have one lock, g.opc.lock\n", done.stdout)
+        self.assertIn("help: give one of them another name, check one alone, or leave one out: --ignore 'g.prototxt:*'\n", done.stdout)
+        self.assertEqual(done.stderr, "checked 3 graphs: 2 errors\n")
+        # The one that is left has the lock: of those that are left out none is looked at.
+        for name, other in (names, names[::-1]):
+            self.check(".", "--ignore", f"{other}:*", "--update")
+            self.assertEqual(json.loads(self.read("g.opc.lock"))["graph"], name)
+            self.assertEqual(self.check(".", "--ignore", f"{other}:LOCK_SHARED").stderr, "checked 3 graphs: no finding\n")
+            os.remove(self.path("g.opc.lock"))
+        self.check(".", "--ignore", "g.*:*", "--update")
+        self.assertFalse(os.path.exists(self.path("g.opc.lock")))
         self.check("g.pbtxt", "--update")
         self.check("g.prototxt")
+        # One graph is one, whatever it is called.
+        os.symlink(".", self.path("again"))
+        self.assertEqual(self.check("g.pbtxt", "./g.pbtxt", self.path("g.pbtxt"), "again/g.pbtxt").stderr, "checked 1 graph: no finding\n")
 
     def test_line_ends_of_windows(self):
         lock = self.locked()

@@ -421,8 +421,7 @@ namespace {
 std::string pathBelow(const std::string &folder, const std::string &path) {
   namespace fs = std::filesystem;
   std::error_code error;
-  const fs::path file = fs::absolute(path, error).lexically_normal();
-  const fs::path place = fs::weakly_canonical(file.parent_path(), error) / file.filename();
+  const fs::path place = placeOfFile(path);
   return place.lexically_relative(fs::weakly_canonical(folder.empty() ? "." : folder, error)).string();
 }
 

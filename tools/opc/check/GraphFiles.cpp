@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <fnmatch.h>
 #include <iterator>
-#include <map>
 #include <optional>
 #include <set>
 
@@ -144,28 +143,21 @@ void joinOrphans(const std::vector<std::string> &more, GraphFiles *files) {
   std::set<std::string> own;
   for (const std::string &graph : files->graphs)
     for (const std::string &beside : {lockPathOf(graph), inputsPathOf(graph), valuesPathOf(graph)})
-      own.insert(fs::path(beside).lexically_normal().string());
-  std::erase_if(files->orphans,
-                [&](const std::string &lock) { return own.count(fs::path(lock).lexically_normal().string()) > 0; });
+      own.insert(placeOfFile(beside));
+  std::erase_if(files->orphans, [&](const std::string &lock) { return own.count(placeOfFile(lock)) > 0; });
 }
 
-Status checkOwnLocks(const std::vector<std::string> &graphs) {
-  std::map<std::string, std::string> owners;
-  for (const std::string &graph : graphs) {
-    const std::string lock = fs::path(lockPathOf(graph)).lexically_normal().string();
-    const auto [owner, isNew] = owners.emplace(lock, graph);
-    if (!isNew)
-      return usageError(owner->second + " and " + graph + " would have one lock, " + lock,
-                        "give one of them another name, or check one alone");
-  }
-  return Status::ok();
+std::string placeOfFile(const std::string &path) {
+  std::error_code error;
+  const fs::path file = fs::absolute(path, error).lexically_normal();
+  return (fs::weakly_canonical(file.parent_path(), error) / file.filename()).string();
 }
 
 Result<GraphFiles> findGraphs(const std::vector<std::string> &paths) {
   GraphFiles found;
   std::set<std::string> seen;
   const auto add = [&](const std::string &path) {
-    if (seen.insert(fs::path(path).lexically_normal().string()).second) found.graphs.push_back(path);
+    if (seen.insert(path == kStandardInput ? path : placeOfFile(path)).second) found.graphs.push_back(path);
   };
   for (const std::string &path : paths) {
     std::error_code error;

@@ -41,7 +41,7 @@ bool matchesGlob(const std::string &glob, const std::string &path);
 /// Adds orphans, and takes off them what belongs to one of the graphs, which may be named and have any ending.
 void joinOrphans(const std::vector<std::string> &more, GraphFiles *files);
 
-/// OPC0001 where two graphs of the list would have one lock: x.pbtxt and x.pb.
-Status checkOwnLocks(const std::vector<std::string> &graphs);
+/// Where a file lies, however it is called: an absolute path, with the links on the way to it followed.
+std::string placeOfFile(const std::string &path);
 
 } // namespace opc::cli

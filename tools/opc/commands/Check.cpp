@@ -20,6 +20,7 @@
 #include "PythonPlugins.h"
 #include "Rules.h"
 #include "ShapeFlags.h"
+#include "SharedLocks.h"
 #include "StrictnessFlags.h"
 #include "TextParts.h"
 #include "TextTable.h"
@@ -187,15 +188,15 @@ public:
     OPC_RETURN_IF_ERROR(checkReports(files.graphs));
     if (!settings_.againstFile.empty() && files.graphs.size() != 1)
       return usageError("--against " + *against_ + " is one graph, and more are checked");
-    if (!settings_.isAgainst) OPC_RETURN_IF_ERROR(checkOwnLocks(files.graphs));
+    const bool isPart = !settings_.isAgainst && takeSharedLocks(settings_, &files.graphs, &report);
     OPC_RETURN_IF_ERROR(readStandardInput(files.graphs));
     invocation.watch().lap("find graphs");
     OPC_ASSIGN_OR_RETURN(Registry registry, trustedRegistry(invocation, &report));
     std::vector<CheckedGraph> checked = checkGraphs(registry, settings_, files.graphs, invocation.threads());
     if (settings_.isTwice && !settings_.hasForeignCode) checkTwice(registry, settings_, &checked);
     invocation.watch().lap("check");
-    OPC_RETURN_IF_ERROR(checkShapes(checked));
-    noteTensors(invocation, checked);
+    if (!isPart) OPC_RETURN_IF_ERROR(checkShapes(checked)); // those that were not looked at may have what is named
+    if (!isPart) noteTensors(invocation, checked);
     const CheckedAll all{checked, report.graphs, files.orphans};
     for (const std::string &n : unusedSettings(invocation.config(), settings_, all, positional.empty()))
       invocation.note(n);
