@@ -56,6 +56,10 @@ SARIF = {
                 "additionalProperties": False,
                 "required": ["tool", "results"],
                 "properties": {
+                    "originalUriBaseIds": {
+                        "type": "object",
+                        "additionalProperties": {"type": "object", "additionalProperties": False, "properties": {"uri": {"type": "string"}, "description": {"type": "object", "required": ["text"]}}},
+                    },
                     "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
                     "tool": {
                         "type": "object",
@@ -322,6 +326,71 @@ class Formats(Checks):
                 lines = [line.strip() for line in (done.stdout + done.stderr).splitlines()]
                 injected = [line for line in lines if line.startswith(("::error::graph", "::error::broken", "::error::folder"))]
                 self.assertEqual(injected, [], (done.stdout, done.stderr))
+
+
+# What each form calls the files of its findings.
+CALLED = {
+    "github": lambda text: re.findall(r"^::\w+ file=([^,]*),", text, re.M),
+    "gitlab": lambda text: [f["location"]["path"] for f in json.loads(text)],
+    "sarif": lambda text: [r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for r in json.loads(text)["runs"][0]["results"]],
+}
+
+
+class Places(Checks):
+    """What a runner shows beside the code is called by its way from the top of the repository, wherever opc runs and however a graph is named."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("repo/.git/HEAD", "ref: refs/heads/main\n")  # git is not asked, and need not be there
+        self.write("repo/nets/in/a b.pbtxt", GRAPH)
+        self.write("alone/a.pbtxt", GRAPH)
+
+    def text(self, form, *args, cwd="", env=None):
+        return self.check("-C", self.path(cwd), *args, "--format", form, code=1, env=env).stdout
+
+    def called(self, form, *args, **where):
+        """The one file that the form names."""
+        name, = set(CALLED[form](self.text(form, *args, **where)))
+        return name
+
+    def spellings(self):
+        graph = self.path("repo/nets/in/a b.pbtxt")
+        for cwd, name in (("repo", "nets/in/a b.pbtxt"), ("repo", "./nets//in/../in/a b.pbtxt"), ("repo/nets", "in/a b.pbtxt"), ("repo/nets", "."), ("repo/nets/in", "a b.pbtxt"),
+                          ("alone", graph), ("alone", "../repo/nets/in/a b.pbtxt"), ("", graph), ("", "repo")):
+            yield {"cwd": cwd}, name
+
+    def test_from_the_top_of_the_repository(self):
+        for where, name in self.spellings():
+            for form in CALLED:
+                with self.subTest(form=form, name=name, **where):
+                    self.assertEqual(self.called(form, name, **where), "nets/in/a b.pbtxt".replace(" ", "%20" if form == "sarif" else " "))
+        run = json.loads(self.text("sarif", "in", cwd="repo/nets"))["runs"][0]
+        self.assertEqual({r["locations"][0]["physicalLocation"]["artifactLocation"]["uriBaseId"] for r in run["results"]}, {"%SRCROOT%"})
+        self.assertEqual(list(run["originalUriBaseIds"]), ["%SRCROOT%"])
+        self.assertNotIn(self.folder, json.dumps(run))  # nothing of this machine
+
+    def test_in_the_folder_that_ci_names(self):
+        """Without a repository in it as well, as where it was unpacked; another variable, and another folder, say nothing."""
+        for form, variable, other in (("github", "GITHUB_WORKSPACE", "CI_PROJECT_DIR"), ("sarif", "GITHUB_WORKSPACE", "CI_PROJECT_DIR"), ("gitlab", "CI_PROJECT_DIR", "GITHUB_WORKSPACE")):
+            for name, top, wanted in ((variable, "alone/..", "alone/a.pbtxt"), (variable, "alone", "a.pbtxt"), (other, "", "a.pbtxt"), (variable, "repo", "a.pbtxt"), (variable, "nowhere", "a.pbtxt")):
+                for graph in ("a.pbtxt", self.path("alone/a.pbtxt")):
+                    self.assertEqual(self.called(form, graph, cwd="alone", env={name: self.path(top)}), wanted, (form, name, top))
+            # A checkout in a part of that folder, and a submodule in a checkout.
+            self.write("repo/sub/.git", "gitdir: ../.git/modules/sub\n")
+            self.write("repo/sub/c.pbtxt", GRAPH)
+            for env, wanted in (({variable: self.folder}, "sub/c.pbtxt"), ({variable: self.path("repo")}, "sub/c.pbtxt"), ({}, "c.pbtxt")):
+                self.assertEqual(self.called(form, "repo/sub/c.pbtxt", env=env), wanted, (form, env))
+
+    def test_in_no_repository(self):
+        for form in CALLED:
+            for cwd, name, wanted in (("alone", "./a.pbtxt", "a.pbtxt"), ("alone", self.path("alone/a.pbtxt"), "a.pbtxt"), ("", "repo/../alone/a.pbtxt", "alone/a.pbtxt"), ("repo", "../alone/./a.pbtxt", "../alone/a.pbtxt"),
+                                      ("repo", self.path("alone/a.pbtxt"), ("file://" if form == "sarif" else "") + self.path("alone/a.pbtxt"))):
+                self.assertEqual(self.called(form, name, cwd=cwd), wanted, (form, name))
+        self.assertNotIn("SRCROOT", self.text("sarif", "a.pbtxt", cwd="alone"))
+
+    def test_what_people_read_says_what_they_wrote(self):
+        for form in ("text", "markdown", "jsonl", "junit"):
+            self.assertIn("./in/../in/a b.pbtxt", self.text(form, "./in/../in/a b.pbtxt", cwd="repo/nets"))
 
 
 if __name__ == "__main__":

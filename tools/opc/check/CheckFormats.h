@@ -9,6 +9,9 @@
 
 namespace opc::cli {
 
+/// The variable that names the folder of the repository in a workflow of GitHub.
+inline constexpr char kGithubTop[] = "GITHUB_WORKSPACE";
+
 /// "text", "json", "jsonl", "markdown", "github", "gitlab", "junit", "sarif".
 const std::vector<std::string> &checkFormats();
 
@@ -16,6 +19,7 @@ const std::vector<std::string> &checkFormats();
 std::string formattedCheck(const std::string &format, const CheckReport &report);
 
 // Each in a file of its own.
+// Those that programs read which know the repository call a file by its way from the top of that.
 std::string githubText(const CheckReport &report);   // workflow commands: ::error file=...::message
 std::string markdownText(const CheckReport &report); // a table
 std::string gitlabText(const CheckReport &report);   // a code quality report

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CheckFormats.h"
 
+#include "CheckoutPaths.h"
 #include "NumberText.h"
 
 namespace opc::cli {
@@ -57,9 +58,10 @@ std::string cell(const std::string &text) {
 
 std::string githubText(const CheckReport &report) {
   std::string text;
+  CheckoutPaths paths(kGithubTop);
   for (const GraphFinding &f : report.sorted()) {
     const ShownPlace place = shownPlace(f);
-    text += std::string("::") + levelName(f.severity) + " file=" + escaped(place.file, true) +
+    text += std::string("::") + levelName(f.severity) + " file=" + escaped(paths.of(place.file).path, true) +
             ",line=" + std::to_string(place.range.known() ? place.range.line : 1);
     if (place.range.known() && place.range.endLine) text += ",endLine=" + std::to_string(place.range.endLine);
     text += ",title=" + escaped("OPC " + f.rule, true) +

@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CheckFormats.h"
 
+#include "CheckoutPaths.h"
+
 namespace opc::cli {
 
 /// https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format
 std::string gitlabText(const CheckReport &report) {
   const std::vector<GraphFinding> findings = report.sorted();
   const std::vector<std::string> prints = fingerprintsOf(findings);
+  CheckoutPaths paths("CI_PROJECT_DIR");
   Json list = Json::array();
   for (size_t i = 0; i < findings.size(); ++i) {
     const GraphFinding &f = findings[i];
@@ -21,7 +24,8 @@ std::string gitlabText(const CheckReport &report) {
          {"check_name", f.rule},
          {"fingerprint", prints[i]},
          {"severity", severity},
-         {"location", {{"path", place.file}, {"lines", {{"begin", place.range.known() ? place.range.line : 1}}}}}});
+         {"location",
+          {{"path", paths.of(place.file).path}, {"lines", {{"begin", place.range.known() ? place.range.line : 1}}}}}});
   }
   return jsonText(list);
 }

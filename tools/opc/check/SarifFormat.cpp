@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CheckFormats.h"
 
+#include "CheckoutPaths.h"
 #include "ErrorCatalog.h"
 #include "Rules.h"
 
@@ -34,6 +35,15 @@ std::string uriOf(const std::string &path) {
     }
   }
   return out;
+}
+
+const char *const kBase = "%SRCROOT%"; // as CodeQL and others call the top of a repository
+
+/// Where that is on this machine is nobody's business: whoever reads the report has a checkout of their own.
+Json artifactOf(const CheckoutPath &file) {
+  Json artifact = {{"uri", uriOf(file.path)}};
+  if (file.isBelowTop) artifact["uriBaseId"] = kBase;
+  return artifact;
 }
 
 /// A column of a line, counted in bytes from 1, as one in code units of UTF-16; 0 where the line is not known.
@@ -88,13 +98,17 @@ std::string sarifText(const CheckReport &report) {
   const std::vector<GraphFinding> findings = report.sorted();
   const std::vector<std::string> prints = fingerprintsOf(findings);
   const ReportTexts texts(report);
+  CheckoutPaths paths(kGithubTop);
+  bool hasBase = false;
   for (size_t i = 0; i < findings.size(); ++i) {
     const GraphFinding &f = findings[i];
     const std::string about = subjectText(f);
     const ShownPlace shown = shownPlace(f);
+    const CheckoutPath &file = paths.of(shown.file);
+    hasBase |= file.isBelowTop;
     const Json place = {
         {"physicalLocation",
-         {{"artifactLocation", {{"uri", uriOf(shown.file)}}}, {"region", regionOf(shown.range, texts.of(f).text)}}}};
+         {{"artifactLocation", artifactOf(file)}, {"region", regionOf(shown.range, texts.of(f).text)}}}};
     Json result = {{"ruleId", f.rule}};
     if (const auto found = index.find(f.rule); found != index.end()) result["ruleIndex"] = found->second;
     result["level"] = levelName(f.severity);
@@ -108,6 +122,7 @@ std::string sarifText(const CheckReport &report) {
   }
   const Json driver = {{"name", "opc"}, {"version", OPC_VERSION_STRING}, {"rules", std::move(rules)}};
   Json run = {{"tool", {{"driver", driver}}}, {"columnKind", "utf16CodeUnits"}, {"results", std::move(results)}};
+  if (hasBase) run["originalUriBaseIds"][kBase] = {{"description", {{"text", "The top of the repository."}}}};
   Json runs = Json::array();
   runs.push_back(std::move(run));
   return jsonText(

@@ -262,15 +262,6 @@ fs::path folderOf(const std::string &path) {
   return folder;
 }
 
-/// The next folder, this one or above, that a repository or a submodule has its files in; "" where none says so. No
-/// link is in the way to `folder`.
-fs::path rootOf(fs::path folder) {
-  std::error_code error;
-  for (; folder.has_relative_path(); folder = folder.parent_path())
-    if (fs::exists(folder / ".git", error)) return folder;
-  return fs::exists(folder / ".git", error) ? folder : fs::path();
-}
-
 bool isBelow(const fs::path &folder, const fs::path &other) {
   const fs::path relative = folder.lexically_relative(other);
   return !other.empty() && !relative.empty() && relative != "." && *relative.begin() != "..";
@@ -295,7 +286,7 @@ struct Place {
 /// submodule the commit that it records.
 Result<std::string> recordedRevision(const fs::path &root, const fs::path &here, const std::string &revision,
                                      bool *isModule) {
-  const fs::path outer = rootOf(root.parent_path());
+  const fs::path outer = gitRootOf(root.parent_path());
   std::string of = revision;
   if (outer != here) {
     if (!isBelow(outer, here)) return revision;
@@ -312,7 +303,7 @@ Result<std::string> recordedRevision(const fs::path &root, const fs::path &here,
 Result<Place> placeOf(const std::string &revision, const std::string &path) {
   std::error_code error;
   const fs::path named = folderOf(path), folder = fs::canonical(named, error);
-  const fs::path root = rootOf(folder), here = rootOf(fs::current_path(error));
+  const fs::path root = gitRootOf(folder), here = gitRootOf(fs::current_path(error));
   const std::string name = gitPathOf(path);
   if ((root.empty() || root == here) && !isElsewhere(name, "")) return Place{"", name, revision};
   if (isElsewhere(".", folder.string()))
@@ -442,6 +433,13 @@ Result<Place> withoutLinks(Place place) {
 }
 
 } // namespace
+
+fs::path gitRootOf(fs::path folder) {
+  std::error_code error;
+  for (; folder.has_relative_path(); folder = folder.parent_path())
+    if (fs::exists(folder / ".git", error)) return folder;
+  return fs::exists(folder / ".git", error) ? folder : fs::path();
+}
 
 std::optional<std::string> gitObjectOf(const std::string &path) {
   static const std::string kScheme = "git:";

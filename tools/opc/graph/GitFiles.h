@@ -4,6 +4,7 @@
 
 #include "opc/Status.h"
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -38,6 +39,10 @@ GitFilesBeside gitFilesBeside(const std::string &object);
 /// the folder. Its repository is found as that of a file. Links, submodules and folders whose names begin with a dot
 /// are passed over. Errors: OPC0706, also for more folders than anybody has.
 Result<std::vector<std::string>> listGitFiles(const std::string &revision, const std::string &folder);
+
+/// The next folder, this one or above, that a repository or a submodule has its files in; "" where none says so. git is
+/// not asked. No link is in the way to `folder`.
+std::filesystem::path gitRootOf(std::filesystem::path folder);
 
 /// What git calls a path: from the working directory, which "./" says.
 std::string gitPathOf(const std::string &path);
