@@ -1,6 +1,7 @@
 # The forms of opc check's findings: each is what its readers take, holds every finding once, and lets no name of a graph through.
 # SPDX-License-Identifier: Apache-2.0
 import copy
+import hashlib
 import json
 import os
 import re
@@ -368,6 +369,17 @@ class Places(Checks):
         self.assertEqual({r["locations"][0]["physicalLocation"]["artifactLocation"]["uriBaseId"] for r in run["results"]}, {"%SRCROOT%"})
         self.assertEqual(list(run["originalUriBaseIds"]), ["%SRCROOT%"])
         self.assertNotIn(self.folder, json.dumps(run))  # nothing of this machine
+
+    def test_fingerprints(self):
+        """An alert is the same however its graph is named, and those of one op in two graphs are two."""
+        self.write("repo/nets/b.pbtxt", GRAPH)
+        for form, prints in (("gitlab", lambda d: [f["fingerprint"] for f in d]), ("sarif", lambda d: [r["partialFingerprints"]["opcFinding/v1"] for r in d["runs"][0]["results"]])):
+            seen = {print_ for where, name in self.spellings() if "." in name[1:] for print_ in prints(json.loads(self.text(form, name, **where)))}
+            # As 0.1.0 made them in the repository's top: rule, graph, op, tensor, and how many there were before.
+            self.assertEqual(seen, {hashlib.sha256(b"LOCK_MISSING\nnets/in/a b.pbtxt\n\n\n0").hexdigest()[:32]})
+            both = prints(json.loads(self.text(form, ".", cwd="repo/nets")))
+            self.assertEqual(len(set(both)), 2)
+            self.assertLessEqual(seen, set(both))
 
     def test_in_the_folder_that_ci_names(self):
         """Without a repository in it as well, as where it was unpacked; another variable, and another folder, say nothing."""

@@ -48,11 +48,11 @@ std::string formattedCheck(const std::string &format, const CheckReport &report)
   return "";
 }
 
-std::vector<std::string> fingerprintsOf(const std::vector<GraphFinding> &findings) {
+std::vector<std::string> fingerprintsOf(const std::vector<GraphFinding> &findings, CheckoutPaths *paths) {
   std::map<std::string, size_t> before;
   std::vector<std::string> prints;
   for (const GraphFinding &f : findings) {
-    const std::string about = f.rule + '\n' + f.graph + '\n' + f.op + '\n' + f.tensor;
+    const std::string about = f.rule + '\n' + paths->of(f.graph).path + '\n' + f.op + '\n' + f.tensor;
     prints.push_back(sha256(about + '\n' + std::to_string(before[about]++)).substr(0, 32));
   }
   return prints;

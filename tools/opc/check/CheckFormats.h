@@ -3,6 +3,7 @@
 #pragma once
 
 #include "CheckReport.h"
+#include "CheckoutPaths.h"
 
 #include <string>
 #include <vector>
@@ -26,8 +27,8 @@ std::string gitlabText(const CheckReport &report);   // a code quality report
 std::string junitText(const CheckReport &report);    // a suite for each graph, a case for each rule that was looked at
 std::string sarifText(const CheckReport &report);    // SARIF 2.1.0
 
-/// The same for a finding in every run, and another for each of a report: of rule, graph, op and tensor, and of how
-/// many of these came before.
-std::vector<std::string> fingerprintsOf(const std::vector<GraphFinding> &findings);
+/// The same for a finding in every run, and another for each of a report: of rule, graph as `paths` call it, op and
+/// tensor, and of how many of these came before.
+std::vector<std::string> fingerprintsOf(const std::vector<GraphFinding> &findings, CheckoutPaths *paths);
 
 } // namespace opc::cli

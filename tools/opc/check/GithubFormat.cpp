@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CheckFormats.h"
 
-#include "CheckoutPaths.h"
 #include "NumberText.h"
 
 namespace opc::cli {

@@ -2,15 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CheckFormats.h"
 
-#include "CheckoutPaths.h"
-
 namespace opc::cli {
 
 /// https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format
 std::string gitlabText(const CheckReport &report) {
   const std::vector<GraphFinding> findings = report.sorted();
-  const std::vector<std::string> prints = fingerprintsOf(findings);
   CheckoutPaths paths("CI_PROJECT_DIR");
+  const std::vector<std::string> prints = fingerprintsOf(findings, &paths);
   Json list = Json::array();
   for (size_t i = 0; i < findings.size(); ++i) {
     const GraphFinding &f = findings[i];

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CheckFormats.h"
 
-#include "CheckoutPaths.h"
 #include "ErrorCatalog.h"
 #include "Rules.h"
 
@@ -96,9 +95,9 @@ std::string sarifText(const CheckReport &report) {
   std::map<std::string, size_t> index;
   Json rules = rulesJson(&index), results = Json::array();
   const std::vector<GraphFinding> findings = report.sorted();
-  const std::vector<std::string> prints = fingerprintsOf(findings);
-  const ReportTexts texts(report);
   CheckoutPaths paths(kGithubTop);
+  const std::vector<std::string> prints = fingerprintsOf(findings, &paths);
+  const ReportTexts texts(report);
   bool hasBase = false;
   for (size_t i = 0; i < findings.size(); ++i) {
     const GraphFinding &f = findings[i];
