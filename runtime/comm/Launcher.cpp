@@ -120,17 +120,6 @@ LaunchRequest launchRequestHere(int64_t ranks, std::vector<std::string> argument
   return r;
 }
 
-Status launch(const LaunchCommand &command) {
-  for (const auto &[name, value] : command.environment) setenv(name.c_str(), value.c_str(), 1);
-  std::vector<char *> argv;
-  for (const std::string &a : command.argv) argv.push_back(const_cast<char *>(a.c_str())); // execvp's old signature
-  argv.push_back(nullptr);
-  execvp(argv[0], argv.data());
-  return std::move(Status(StatusCode::kUnsupported, "OPC0725",
-                          "cannot start the launcher " + command.argv[0] + ": " + std::strerror(errno)))
-      .withHelp("--launcher takes a command that is in PATH, with its arguments");
-}
-
 std::optional<LaunchedRank> launchedRank() {
   if (!isConnectedToLauncher()) return std::nullopt;
   for (const auto &[rank, size] : {std::pair("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),

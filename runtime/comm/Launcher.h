@@ -36,9 +36,6 @@ Result<LaunchCommand> launchCommand(const LaunchRequest &request);
 /// The request as this machine and process fill it in. `arguments`: what each rank gets.
 LaunchRequest launchRequestHere(int64_t ranks, std::vector<std::string> arguments, std::string launcher);
 
-/// Replaces this process by the command. Returns only when that fails: OPC0725.
-Status launch(const LaunchCommand &command);
-
 /// What the environment says about a launcher that started this process: OMPI_COMM_WORLD_RANK and _SIZE (Open MPI),
 /// PMI_RANK and PMI_SIZE (MPICH, Slurm), PMIX_RANK (others; the size is then -1). These are only names that anything
 /// may set, and that outlive their job: they count together with the connection that a launcher leaves open for its

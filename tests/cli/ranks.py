@@ -308,6 +308,61 @@ class Ranks(unittest.TestCase):
         self.assertRegex(done.stderr, r"rank 1\b")
         self.assertIn("none.npz", done.stderr)
 
+    # --- mpirun as opc starts it --------------------------------------------------------------------------------------
+    @unittest.skipUnless(HAS_MPI, "no mpirun, or opc was built without MPI")
+    def test_what_the_ranks_write_reaches_the_disk_or_is_an_error(self):
+        given = ["run", data("mlp.pbtxt"), "--fill", "rand", "--seed", "3"]
+        for flags in ([], ["--json"], ["--output", "logits=-"]):
+            with self.subTest(flags):
+                with open("/dev/full", "w") as full:
+                    done = subprocess.run([OPC, *given, *flags, "--ranks", "2"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
+                self.assertEqual(done.returncode, 5, done.stderr)
+                self.assertEqual(done.stderr.count("error[OPC0707]: cannot write to the standard output: No space left"), 1, done.stderr)
+                # A reader that leaves is no error.
+                reading, writing = os.pipe()
+                os.close(reading)
+                done = subprocess.run([OPC, *given, *flags, "--ranks", "2"], stdout=writing, stderr=subprocess.PIPE, text=True, timeout=300)
+                os.close(writing)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+        here, there = (subprocess.run([OPC, *given, "--output", "logits=-", "--ranks", "2", *how], capture_output=True, timeout=300) for how in (["--in-process"], []))
+        self.assertEqual((there.returncode, there.stdout), (0, here.stdout))
+
+    def interrupted(self, number, mark, *args):
+        """opc with two ranks, told to end once `mark` says that it is on its way: (exit code, stdout, stderr)."""
+        process = subprocess.Popen([OPC, "run", *args, "--ranks", "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        deadline = time.time() + 120
+        while not mark():
+            self.assertIsNone(process.poll(), "it has ended")
+            self.assertLess(time.time(), deadline)
+            time.sleep(0.05)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        return process.returncode, out, err
+
+    @unittest.skipUnless(HAS_MPI, "no mpirun, or opc was built without MPI")
+    def test_signals_to_opc_end_training_of_all_ranks(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2):
+            with self.subTest(number.name):
+                metrics, save = self.path(f"{number.name}.jsonl"), self.path(number.name)
+                code, out, err = self.interrupted(number, lambda metrics=metrics: os.path.exists(metrics) and os.path.getsize(metrics) > 2000, self.train_graph,
+                                                  *self.train_flags(metrics, 100000000), "--save", save)
+                self.assertEqual(code, 128 + number, err)
+                self.assertRegex(out, r"^stopped at step \d+ of 100000000")
+                self.assertTrue(os.path.exists(save))
+                self.assertNotIn("OPC07", err)
+
+    @unittest.skipUnless(HAS_MPI, "no mpirun, or opc was built without MPI")
+    def test_a_launcher_ends_with_opc(self):
+        metrics = self.path("killed.jsonl")
+        code, _, err = self.interrupted(signal.SIGKILL, lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 2000, self.train_graph,
+                                        *self.train_flags(metrics, 100000000))
+        self.assertEqual(code, -signal.SIGKILL, err)
+        deadline = time.time() + 10
+        while any(metrics.encode() in self.command(pid) for pid in filter(str.isdigit, os.listdir("/proc"))):
+            self.assertLess(time.time(), deadline, "a process is left")
+            time.sleep(0.1)
+
     # --- flags --------------------------------------------------------------------------------------------------------
     def test_flags(self):
         graph = data("mlp.pbtxt")

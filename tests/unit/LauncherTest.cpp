@@ -1,8 +1,8 @@
 // How several processes are started, and how a process finds out that it is one of several; agreement; the watchdog;
 // the monitor.
 // SPDX-License-Identifier: Apache-2.0
-#include "Launcher.h"
 #include "InProcessCommunicator.h"
+#include "LaunchedJob.h"
 #include "MpiModule.h"
 #include "PeerMonitor.h"
 #include "PlanAgreement.h"
@@ -65,7 +65,7 @@ TEST_CASE("The command that starts the ranks", "[comm]") {
 TEST_CASE("A launcher that is not there is named", "[comm]") {
   LaunchRequest r = request();
   r.launcher = "no-such-launcher";
-  const Status s = launch(*launchCommand(r));
+  const Status s = launch(*launchCommand(r), {}).status();
   CHECK(s.id() == "OPC0725");
   CHECK_THAT(s.message(), Catch::Contains("no-such-launcher"));
 }

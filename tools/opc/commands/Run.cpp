@@ -47,7 +47,10 @@ public:
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     RankJob &ranks = options_.ranks;
     if (Status s = ranks.readFlags(devicesOf(invocation, positional[0])); !s) return invocation.fail(s);
-    if (Status s = ranks.start(invocation, positional[0]); !s) return invocation.fail(s);
+    const bool isPatient = options_.training.isRequested() || options_.runs() > 1;
+    const Result<std::optional<int>> launched = ranks.start(invocation, positional[0], isPatient);
+    if (!launched) return invocation.fail(launched.status());
+    if (*launched) return **launched;
     return ranks.finish(invocation, behind(invocation, runHere(invocation, positional[0])));
   }
 

@@ -3,7 +3,7 @@
 #include "RunRanks.h"
 
 #include "DiagnosticText.h"
-#include "Launcher.h"
+#include "LaunchedJob.h"
 #include "Log.h"
 #include "MpiModule.h"
 #include "NumberText.h"
@@ -23,6 +23,7 @@ constexpr auto kMostRanks = static_cast<int64_t>(ranges::kRanks.most);
 constexpr int kChannels = 16;               // the plan's streams, and the last one for the end of the command
 constexpr int kGathering = kChannels - 2;   // while no stream runs
 constexpr size_t kPiece = size_t{16} << 20; // bytes that are gathered at once
+constexpr int kSignalled = 128;             // from this exit code on all ranks have ended as they were asked to
 
 runtime::CommBlock blockOf(void *data, size_t bytes) {
   const auto size = static_cast<int64_t>(bytes);
@@ -86,7 +87,7 @@ void RankJob::setSession(SessionOptions *options) const {
   options->report = report_;
 }
 
-Status RankJob::launch(Invocation &invocation) const {
+Result<std::optional<int>> RankJob::launch(Invocation &invocation, bool isPatient) const {
   // -C has been followed already.
   std::vector<std::string> arguments;
   const std::vector<std::string> &given = invocation.commandLine();
@@ -98,7 +99,10 @@ Status RankJob::launch(Invocation &invocation) const {
   OPC_ASSIGN_OR_RETURN(runtime::LaunchCommand command,
                        runtime::launchCommand(runtime::launchRequestHere(ranks_, std::move(arguments), launcher_)));
   if (invocation.flags().verbose) invocation.note(command.text());
-  return runtime::launch(command);
+  Terminal &terminal = invocation.terminal();
+  const auto show = [&terminal](std::string_view bytes) { terminal.relay(bytes); };
+  OPC_ASSIGN_OR_RETURN(const int code, runtime::launch(command, {show, isPatient}));
+  return std::optional(code);
 }
 
 Status RankJob::join(Invocation &invocation, int64_t size) {
@@ -134,22 +138,22 @@ Status RankJob::join(Invocation &invocation, int64_t size) {
   return Status::ok();
 }
 
-Status RankJob::start(Invocation &invocation, const std::string &input) {
+Result<std::optional<int>> RankJob::start(Invocation &invocation, const std::string &input, bool isPatient) {
   if (inProcess_ || (given_ && ranks_ == 1)) {
     invocation.terminal().mute(false); // not as a rank of a job that something has launched
-    return Status::ok();
+    return std::optional<int>();
   }
   const std::optional<runtime::LaunchedRank> launched = runtime::launchedRank();
   if (launched && launched->size != 1) {
     if (Status s = join(invocation, isAsked_ ? ranks_ : -1); !s) return s;
     if (ranks_ > 1 && input == "-")
       return usageError("the standard input reaches the first rank alone", "give a file that all ranks see");
-    return Status::ok();
+    return std::optional<int>();
   }
-  if (ranks_ == 1) return Status::ok();
+  if (ranks_ == 1) return std::optional<int>();
   if (input == "-")
     return usageError("the standard input reaches the first rank alone", "give a file, or --in-process");
-  return launch(invocation);
+  return launch(invocation, isPatient);
 }
 
 Result<std::vector<int64_t>> RankJob::tell(int64_t mine) const {
@@ -231,7 +235,7 @@ int RankJob::finish(Invocation &invocation, int code) {
   for (size_t r = 0; r < all.size(); ++r) {
     if (!all[r].code) continue;
     if (!worst) worst = all[r].code;
-    bool isNew = isFirst() && r > 0;
+    bool isNew = isFirst() && r > 0 && all[r].code < kSignalled;
     for (size_t other = 0; other < r; ++other)
       isNew &= !all[other].code || std::strncmp(all[other].error, all[r].error, sizeof mine.error) != 0;
     if (!isNew) continue;

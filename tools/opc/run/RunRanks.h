@@ -25,9 +25,10 @@ public:
   /// flag and no launcher says another thing. OPC0001.
   Status readFlags(int64_t devices = 1);
 
-  /// Becomes part of the job that a launcher has started this process for, or starts a launcher in place of this
-  /// process (then it does not return). `input`: the path of the graph or plan. Errors: OPC0724, OPC0725.
-  Status start(Invocation &invocation, const std::string &input);
+  /// Becomes part of the job that a launcher has started this process for, or runs a launcher whose ranks do what this
+  /// process is asked for: its exit code. `input`: the path of the graph or plan; `isPatient`: the ranks end in an
+  /// orderly way after a signal. Errors: OPC0724, OPC0725.
+  Result<std::optional<int>> start(Invocation &invocation, const std::string &input, bool isPatient);
 
   /// What a graph is compiled for: --mesh, else the ranks in a row; nothing for one rank. After start().
   const std::optional<MeshRequest> &mesh() const { return request_; }
@@ -54,7 +55,7 @@ public:
   int finish(Invocation &invocation, int code);
 
 private:
-  Status launch(Invocation &invocation) const;
+  Result<std::optional<int>> launch(Invocation &invocation, bool isPatient) const;
   Status join(Invocation &invocation, int64_t size);
 
   std::optional<int64_t> given_; // --ranks

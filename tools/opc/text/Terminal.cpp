@@ -115,6 +115,12 @@ void Terminal::file(std::string_view bytes) {
   if (buffer_.size() >= (size_t{1} << 16)) (void)flush();
 }
 
+void Terminal::relay(std::string_view bytes) {
+  if (closed_) return;
+  buffer_ += bytes;
+  (void)flush();
+}
+
 void Terminal::err(std::string_view text) {
   if (!text.empty()) lastError_ = text.substr(0, 1000);
   writeError(printable(text, colorErr_));

@@ -37,6 +37,8 @@ public:
   /// A file that is asked for on standard output (`-o -`), byte for byte; on a terminal printable, as all that is
   /// shown.
   void file(std::string_view bytes);
+  /// What another process of this program has written to its standard output: as it is, at once.
+  void relay(std::string_view bytes);
   /// Everything else: to standard error, at once.
   void err(std::string_view text);
   /// On standard error, in place of the line that was written last: what is under way. Empty: the line goes.
