@@ -353,6 +353,28 @@ class Ranks(unittest.TestCase):
                 self.assertNotIn("OPC07", err)
 
     @unittest.skipUnless(HAS_MPI, "no mpirun, or opc was built without MPI")
+    def test_signals_to_opc_end_repeated_runs_of_all_ranks(self):
+        """As on one device: the percentiles of those that were made, the outputs, and the signal's exit code."""
+        graph = self.path("mlp.pbtxt")
+        shutil.copy(data("mlp.pbtxt"), graph)
+        started = []
+
+        def run_for_a_second():
+            ranks = [pid for pid in filter(str.isdigit, os.listdir("/proc")) if graph.encode() in self.command(pid)]
+            started.extend([time.time()] if len(ranks) >= 4 and not started else [])  # opc, mpirun and two ranks
+            return started and time.time() > started[0] + 2
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number.name):
+                started.clear()
+                code, out, err = self.interrupted(number, run_for_a_second, graph, "--fill", "rand", "--repeat", "1000000000", "--json")
+                self.assertEqual(code, 128 + number, err)
+                timing = json.loads(out)["timing"]
+                self.assertIs(timing["interrupted"], True)
+                self.assertGreater(timing["runs"], 1)
+                self.assertNotRegex(err, "OPC0|rank 1:")
+
+    @unittest.skipUnless(HAS_MPI, "no mpirun, or opc was built without MPI")
     def test_a_launcher_ends_with_opc(self):
         metrics = self.path("killed.jsonl")
         code, _, err = self.interrupted(signal.SIGKILL, lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 2000, self.train_graph,

@@ -95,17 +95,48 @@ struct Watchers {
   const bool captures;
 };
 
+/// When many runs end early. Processes make the same number of them: they ask each other now and then, after as many
+/// runs as take the first one of them a tenth of a second.
+class EarlyEnd {
+public:
+  EarlyEnd(const Session &session, int64_t runs) : session_(session) {
+    if (runs > 1) stop_.emplace(session.hasPeers()); // the launcher hands on SIGUSR1
+  }
+  /// Before each run but the first: the signal that ends them, or 0.
+  Result<int64_t> signal() {
+    if (!stop_ || !session_.hasPeers()) return stop_ ? StopSignal::caught() : 0;
+    if (++made_ < next_) return 0;
+    OPC_ASSIGN_OR_RETURN(const int64_t caught, session_.agree(StopSignal::caught()));
+    if (caught) return caught;
+    const double each = std::chrono::duration<double>(Clock::now() - start_).count() / static_cast<double>(made_);
+    const int64_t mine = session_.rank() ? 1 : std::clamp<int64_t>(static_cast<int64_t>(0.1 / each), 1, 1 << 20);
+    OPC_ASSIGN_OR_RETURN(const int64_t runs, session_.agree(mine));
+    next_ = made_ + runs;
+    return 0;
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+  const Session &session_;
+  // Ctrl-C keeps what was measured.
+  std::optional<StopSignal> stop_;
+  const Clock::time_point start_ = Clock::now();
+  int64_t made_ = 0, next_ = 1;
+};
+
 Status runAll(RunContext &c, Session &session, Watchers &watchers, ExecutedRun *executed) {
   const int64_t runs = c.options.runs(), warmups = c.options.warmup.value_or(0);
   std::vector<double> *seconds = &executed->seconds;
-  // Ctrl-C among many runs keeps what was measured. Processes must all make the same number of runs.
-  std::optional<StopSignal> stop;
-  if (runs > 1 && !session.hasPeers()) stop.emplace();
+  EarlyEnd end(session, runs);
   Progress &progress = c.invocation.progress();
   progress.begin("running", static_cast<uint64_t>(runs));
   Status status;
   for (int64_t i = 0; status && i < runs; ++i) {
-    if (stop && i > 0 && (executed->signal = stop->caught())) break;
+    if (i > 0) {
+      const Result<int64_t> signal = end.signal();
+      if (!signal) status = signal.status();
+      if (!signal || (executed->signal = static_cast<int>(*signal))) break;
+    }
     if (i + 1 == runs && watchers.captures) watchers.last.observe(session);
     c.timeline.begin();
     const auto start = std::chrono::steady_clock::now();
