@@ -114,7 +114,7 @@ int Invocation::finish(int code) {
   logDebug("exit code " + std::to_string(code));
   if (const Status log = logWritten(); !log) {
     const int failed = fail(log);
-    if (code == kExitOk) code = failed;
+    if (code == kExitOk || code == kExitNo) code = failed;
   }
   return code;
 }

@@ -273,7 +273,7 @@ int runProgram(Terminal &terminal, const std::function<int()> &work) {
   atWork = false;
   if (Status s = terminal.flush(); !s) {
     terminal.err("error[" + s.id() + "]: " + s.message() + "\n");
-    if (code == kExitOk) code = exitCodeOf(s.code());
+    if (code == kExitOk || code == kExitNo) code = exitCodeOf(s.code());
   }
   return code;
 }
