@@ -191,6 +191,10 @@ Status AtomicFile::write(const void *data, size_t bytes) {
     const ssize_t n = ::write(fd_, p, bytes < (size_t{1} << 30) ? bytes : size_t{1} << 30);
     if (n < 0) {
       if (errno == EINTR) continue;
+      if (errno == EPIPE) { // as of `| head`
+        unread_ = true;
+        return Status::ok();
+      }
       return fail("write");
     }
     p += n;
@@ -214,6 +218,7 @@ Status AtomicFile::commit() {
 Status AtomicFile::commitDurably() {
   // Before the rename: the new name must never stand for data that is not there yet.
   const bool isNew = unnamed_ || !temporary_.empty();
+  if (unread_) return cannotWrite("write", path_, EPIPE);
   if (fd_ >= 0 && isNew && ::fsync(fd_) != 0) return fail("write");
   OPC_RETURN_IF_ERROR(commit());
   if (!isNew) return Status::ok();

@@ -43,7 +43,8 @@ Status mappedFilesAreWhole();
 
 /// A file that appears under its name only when commit() has succeeded. Until then it has no name, so that whatever
 /// ends the process leaves nothing; on file systems that know no unnamed files it is a temporary one beside it, and
-/// those that killed processes have left are removed. "-" is the standard output, written directly.
+/// those that killed processes have left are removed. "-" is the standard output, written directly. A pipe whose reader
+/// has closed it takes everything, and keeps nothing.
 class AtomicFile {
 public:
   AtomicFile() = default;
@@ -54,7 +55,8 @@ public:
   Status open(const std::string &path);
   Status write(const void *data, size_t bytes);
   Status commit();
-  /// The same, and the file survives a loss of power: its data and its name are on the disk when this returns.
+  /// The same, and the file survives a loss of power: its data and its name are on the disk when this returns. A reader
+  /// that has closed a pipe is an error here.
   Status commitDurably();
 
 private:
@@ -63,7 +65,7 @@ private:
   Status giveName();
   std::string path_, temporary_;
   int fd_ = -1;
-  bool unnamed_ = false;
+  bool unnamed_ = false, unread_ = false;
 };
 
 /// Removes what killed processes of this machine have left of `path`: temporary files of AtomicFile, over a minute old,

@@ -62,6 +62,22 @@ class StandardOutput(FolderTest):
                 self.assertEqual(done.returncode, code, done.stderr)
                 self.assertNotIn("OPC0707", done.stderr)
 
+    def test_a_reader_that_leaves_where_the_output_stands_for_a_file(self):
+        for args, code in (([*RUN, "--output", "y=-"], 0), ([*RUN, "--report", "-"], 0), (["compile", "net.pbtxt", "-o", "n.plan", "--trace", "-"], 0),
+                           (["check", "net.pbtxt", "--report", "sarif=-"], 1), ([*RUN, "--output", "y=/dev/stdout"], 0), ([*RUN, "--trace", "/dev/stdout"], 0),
+                           ([*RUN, "--capture-stats", "/dev/stdout"], 0), ([*TRAIN, "--metrics", "/dev/stdout"], 0)):
+            with self.subTest(args):
+                done = self.unread(*args)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertNotIn("OPC0707", done.stderr)
+                with open("/dev/full", "w", encoding="utf-8") as full:  # which is as it was
+                    self.assertEqual(self.into(full, *args).returncode, 5)
+
+    def test_a_checkpoint_that_nobody_reads_is_an_error(self):
+        done = self.unread(*TRAIN, "--save", "/dev/stdout")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("error[OPC0707]: cannot write /dev/stdout: Broken pipe", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -9,10 +9,12 @@
 #include <catch2/catch.hpp>
 
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <random>
 #include <set>
+#include <unistd.h>
 
 namespace {
 
@@ -267,6 +269,22 @@ TEST_CASE("writing is all or nothing", "[tensorio]") {
     CHECK(contents(s / "x") == "three");
   }
   CHECK(std::distance(fs::directory_iterator(s.path), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("A pipe that nobody reads any more takes what is written, but for what has to last", "[tensorio]") {
+  std::signal(SIGPIPE, SIG_IGN); // as programs of opc do
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const std::string path = "/dev/fd/" + std::to_string(ends[1]);
+  AtomicFile file, checkpoint;
+  REQUIRE(file.open(path).isOk());
+  REQUIRE(checkpoint.open(path).isOk());
+  ::close(ends[0]);
+  for (int i = 0; i < 2; ++i) CHECK(file.write("text", 4).isOk());
+  CHECK(file.commit().isOk());
+  CHECK(checkpoint.write("text", 4).isOk());
+  CHECK(checkpoint.commitDurably().id() == "OPC0707");
+  ::close(ends[1]);
 }
 
 TEST_CASE("an address tells the file that is mapped there", "[tensorio]") {

@@ -84,6 +84,10 @@ Status MetricsFile::flush() {
   while (!pending_.empty()) {
     const ssize_t n = ::write(fd_, pending_.data(), pending_.size());
     if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EPIPE) { // who reads a pipe may have enough
+      pending_.clear();
+      break;
+    }
     if (n < 0) return cannotWrite("write", path_, errno);
     pending_.erase(0, static_cast<size_t>(n)); // a part of a line, too: its rest follows
   }
