@@ -13,7 +13,6 @@
 #include "Program.h"
 #include "ThreadWaiting.h"
 
-#include <functional>
 #include <malloc.h>
 #include <new>
 #include <system_error>
@@ -45,17 +44,6 @@ bool contains(const std::vector<std::string> &args, const std::string &what) {
   return false;
 }
 
-/// The value of a shared option before anything is parsed; "" when it is not given.
-std::string earlyValue(const std::vector<std::string> &args, const std::string &option) {
-  std::string value;
-  for (size_t i = 0; i < args.size() && args[i] != "--"; ++i) {
-    if (args[i] == option && i + 1 < args.size()) value = args[i + 1];
-    if (option[1] == '-' && args[i].rfind(option + "=", 0) == 0) value = args[i].substr(option.size() + 1);
-    if (option[1] != '-' && args[i].size() > 2 && args[i].rfind(option, 0) == 0) value = args[i].substr(2);
-  }
-  return value;
-}
-
 /// `opc __complete --line LINE` or `opc __complete -- WORD...`: for the scripts of opc completion.
 int complete(const std::vector<std::string> &args, Terminal &terminal) {
   if (args.size() >= 3 && args[1] == "--line") return terminal.out(completionsOfLine(args[2])), kExitOk;
@@ -70,6 +58,17 @@ void setUp(const CommandSpec &spec, char **argv, Terminal &terminal) {
   if (!spec.isRankJob) return;
   if (const auto launched = runtime::launchedRank(); launched && launched->rank > 0)
     terminal.mute(); // the first of a job's processes speaks for all
+}
+
+/// The options that are not given get the values of the settings. An error leaves them all as they are.
+Status readSettings(CommandSpec &spec, SharedFlags &flags, const ParsedArguments &parsed, Config *config) {
+  if (spec.settings == SettingsUse::kNone) return Status::ok();
+  OPC_ASSIGN_OR_RETURN(Config read, Config::load(flags.directory, flags.config));
+  const SharedFlags given = flags;
+  for (const std::vector<Option> &options : {spec.options, flags.options()})
+    if (Status s = read.apply(options, parsed.given); !s) return flags = given, s;
+  *config = std::move(read);
+  return Status::ok();
 }
 
 /// What nobody has expected is a failure like others, but for the memory's end.
@@ -150,18 +149,18 @@ int runCommand(const std::vector<std::string> &args, char **argv, Terminal &term
   spec.name = entry->name;
   setUp(spec, argv, terminal);
   giveBackCode(); // of what ran before main hardly anything runs again
-  Result<Config> config = Config::load(earlyValue(args, "-C"), earlyValue(args, "--config"));
-  if (!config) return usageFailure(config.status());
   Result<ParsedArguments> parsed = parseArguments(spec, shared, rest);
   if (!parsed) return usageFailure(parsed.status());
   if (parsed->shortHelp || parsed->fullHelp)
     return terminal.out(helpText(spec, shared, parsed->fullHelp, terminal.width())), kExitOk;
-  for (const std::vector<Option> &options : {std::cref(spec.options), std::cref(shared)})
-    if (Status s = config->apply(options, parsed->given); !s) return usageFailure(s);
+  Config config;
+  const Status settings = readSettings(spec, flags, *parsed, &config);
+  if (!settings && spec.settings == SettingsUse::kNeeded) return usageFailure(settings);
 
   flags.isDeviceGiven = parsed->given.count("--device") > 0;
   Invocation invocation(flags, args, terminal);
-  invocation.setConfig(std::move(*config));
+  invocation.setConfig(std::move(config));
+  invocation.setSettingsProblem(settings);
   if (Status s = invocation.start(spec.name, parsed->positional); !s) return invocation.fail(s);
   if (Status s = setCompilerFlags(flags.compilerFlags); !s) return invocation.fail(s);
   if (Status s = setUpCode(invocation); !s) return invocation.fail(s);

@@ -10,6 +10,13 @@
 
 namespace opc::cli {
 
+/// What a command does with settings of files and of the environment.
+enum class SettingsUse {
+  kNeeded, // it ends where they are broken
+  kTold,   // it says itself what is wrong with them: Invocation::settingsProblem()
+  kNone,   // what explains them works without them
+};
+
 /// What a command accepts and says about itself.
 struct CommandSpec {
   std::string name;      // "run", "plugin check"; empty for a program without commands
@@ -24,6 +31,7 @@ struct CommandSpec {
   std::string called() const { return name.empty() ? program : program + " " + name; }
   bool executesKernels = false; // on this machine's threads
   bool isRankJob = false;       // a launcher may start it as several processes, of which the first speaks
+  SettingsUse settings = SettingsUse::kNeeded;
 };
 
 struct ParsedArguments {

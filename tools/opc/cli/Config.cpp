@@ -170,9 +170,12 @@ const std::vector<ConfigKey> &configKeys() {
   return keys;
 }
 
+Config::Config() {
+  for (const ConfigKey &k : configKeys()) values_.push_back({&k, {k.standard}, "default", {}, ""});
+}
+
 Result<Config> Config::load(const std::string &directory, const std::string &file) {
   Config config;
-  for (const ConfigKey &k : configKeys()) config.values_.push_back({&k, {k.standard}, "default", {}, ""});
   std::string chosen = file.empty() ? environment("OPC_CONFIG") : file;
   std::error_code error;
   if (chosen.empty()) {

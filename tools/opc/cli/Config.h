@@ -46,6 +46,8 @@ struct ToleranceRule {
 
 class Config {
 public:
+  /// The defaults.
+  Config();
   /// Finds and reads the files. `directory` is -C's (empty: the working directory), `file` is --config's: a path,
   /// "none", or empty for the search. Plugins are code: a file outside of the directory's project (projectOf()) that
   /// the search finds names them in vain. Errors: OPC0008 with file, line and column, also for a file that distrustOf()

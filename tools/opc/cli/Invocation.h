@@ -53,6 +53,9 @@ public:
   int threads() const { return flags_.threads; }
   const Config &config() const { return config_; }
   void setConfig(Config config) { config_ = std::move(config); }
+  /// Why there are no settings, for a command that tells it.
+  const Status &settingsProblem() const { return settingsProblem_; }
+  void setSettingsProblem(Status problem) { settingsProblem_ = std::move(problem); }
   /// Which part of the work is under way, for people who wait.
   Progress &progress() { return *progress_; }
   /// How long the parts take, for --timing: a command says where one ends.
@@ -87,6 +90,7 @@ private:
   Config config_;
   std::unique_ptr<Progress> progress_;
   Stopwatch watch_;
+  Status settingsProblem_;
 };
 
 /// A subcommand. run() is called once, after the options' targets are filled; it gives the exit code, or why it ends.

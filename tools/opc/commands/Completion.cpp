@@ -85,6 +85,7 @@ public:
   CommandSpec spec() override {
     CommandSpec s;
     s.arguments = "bash|zsh|fish";
+    s.settings = SettingsUse::kNone;
     s.summary = "a script that completes opc's command lines: commands, options, and the names in the graph";
     s.examples = {"source <(opc completion bash)", "opc completion zsh > ~/.zfunc/_opc",
                   "opc completion fish > ~/.config/fish/completions/opc.fish"};

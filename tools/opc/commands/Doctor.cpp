@@ -34,9 +34,11 @@ class DoctorCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
+    s.settings = SettingsUse::kTold;
     s.summary = "devices, versions, configuration, libraries and limits of this machine";
     s.examples = {"opc doctor", "opc doctor --json"};
-    s.details = "Exit code 4 when something that opc needs is missing. Nothing is changed and nothing is run.";
+    s.details = "Exit code 4 when something that opc needs is missing or its settings are broken. Nothing is "
+                "changed and nothing is run.";
     return s;
   }
 
@@ -48,6 +50,8 @@ public:
     size_t kernels = 0;
     for (const auto *op : registry.ops()) kernels += registry.kernels(op->name).size();
     std::vector<std::string> problems;
+    const Status &settings = invocation.settingsProblem();
+    if (!settings) problems.push_back("configuration: " + settings.message());
     for (const MachineReport::Finding &f : machine.findings)
       if (f.isProblem) problems.push_back(f.name + ": " + f.value);
     // Somebody wants it, and it cannot begin with what CUDA_SIM says.
@@ -78,7 +82,10 @@ public:
         {"opc", "operators", countText(registry.ops().size()) + " with " + countText(kernels) + " kernels", false}};
     for (const std::string &p : invocation.flags().plugins) rows.push_back({"opc", "plugin", p, false});
     for (const std::string &f : config.files()) rows.push_back({"opc", "configuration", f, false});
-    if (config.files().empty()) rows.push_back({"opc", "configuration", "no file", false});
+    if (!settings)
+      rows.push_back({"opc", "configuration", settings.message(), true});
+    else if (config.files().empty())
+      rows.push_back({"opc", "configuration", "no file", false});
     rows.push_back({"devices", "cpu", "available", false});
     const std::vector<std::string> lines = gpuLines(gpus);
     for (size_t i = 0; i < lines.size(); ++i)

@@ -21,6 +21,7 @@ public:
   CommandSpec spec() override {
     CommandSpec s;
     s.arguments = "CODE|RULE|exit-codes";
+    s.settings = SettingsUse::kNone;
     s.summary = "long help for an error code or a rule of opc check: what it means, what to do";
     s.examples = {"opc explain OPC0203", "opc explain OP_RENAMED", "opc explain exit-codes"};
     s.options = {{"--list", 0, "", "all codes and rules, one a line", &list_, true}};

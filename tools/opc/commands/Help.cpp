@@ -65,6 +65,7 @@ public:
   CommandSpec spec() override {
     CommandSpec s;
     s.arguments = "[COMMAND]";
+    s.settings = SettingsUse::kNone;
     s.summary = "help for a command, or all commands";
     s.examples = {"opc help", "opc help run"};
     s.maxArguments = 1;
@@ -91,6 +92,7 @@ class VersionCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
+    s.settings = SettingsUse::kNone;
     s.summary = "the version";
     s.examples = {"opc version", "opc version --json"};
     return s;

@@ -17,6 +17,7 @@ public:
   CommandSpec spec() override {
     CommandSpec s;
     s.arguments = "DIR";
+    s.settings = SettingsUse::kNone;
     s.summary = "write the manual pages opc.1, opc-run.1, ... into a directory";
     s.minArguments = s.maxArguments = 1;
     return s;
