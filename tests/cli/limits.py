@@ -82,6 +82,24 @@ class Limits(unittest.TestCase):
         self.assertIn(b"error[OPC0614]: the system gives no more threads", done.stderr)
         self.assertIn(b"ulimit -u and -v show them", done.stderr)
 
+    @unittest.skipIf(os.environ.get("OPC_SANITIZE"), "a sanitizer's process has terabytes of addresses")
+    def test_too_little_memory_or_stack_to_run(self):
+        """Libraries crash, and libgomp calls exit(), where they get nothing: no bug of opc, no fault of an op, no crash folder."""
+        with tempfile.TemporaryDirectory() as folder:
+            for limit, sizes, words in (("-v", range(160 * 1024, 200 * 1024, 4096), "out of memory|not enough memory|no more threads|cannot allocate"),
+                                        ("-s", (32, 64, 96, 128), "the stack is used up: its limit is [0-9]+ KiB")):
+                codes = []
+                for size in sizes:
+                    done = subprocess.run(["/bin/bash", "-c", f'ulimit -S {limit} {size}; exec "$@"', "bash", os.path.join(BIN, "opc"), "run", MLP, "--fill", "rand",
+                                           "--print", "none"], cwd=folder, capture_output=True, text=True, timeout=6 * SECONDS)
+                    codes.append(done.returncode)
+                    self.assertIn(done.returncode, (0, 4, 5), f"{limit} {size}: {done.stderr}")
+                    if done.returncode == 5:
+                        self.assertRegex(done.stderr, rf"error\[OPC0614\]: .*({words})")
+                        self.assertNotRegex(done.stderr, "bug|the kernel of op")
+                self.assertIn(5, codes)
+            self.assertEqual(os.listdir(folder), [])
+
     def refused(self, what, graph, codes, words=(), inputs=("x",)):
         with self.subTest(what):
             code, said, seconds = self.opc(graph, inputs=inputs)

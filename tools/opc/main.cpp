@@ -11,6 +11,7 @@
 #include "Launcher.h"
 #include "NearestNames.h"
 #include "Program.h"
+#include "SmallLimits.h"
 #include "ThreadWaiting.h"
 
 #include <malloc.h>
@@ -81,8 +82,7 @@ Outcome<int> runGuarded(Command &command, Invocation &invocation, const std::vec
   } catch (const std::system_error &e) {
     if (e.code() == std::errc::resource_unavailable_try_again)
       return Status(StatusCode::kExecution, "OPC0614", "the system gives no more threads: " + std::string(e.what()))
-          .withHelp(
-              "a limit on processes or memory: ulimit -u and -v show them; -j 1 and fewer --ranks need fewer threads");
+          .withHelp(kNoThreadHelp);
     what = e.what();
   } catch (const std::exception &e) {
     what = e.what();

@@ -9,6 +9,7 @@
 #include "PluginCode.h"
 #include "PrintableText.h"
 #include "Session.h"
+#include "SmallLimits.h"
 #include "StandardFiles.h"
 
 #include <csignal>
@@ -83,11 +84,12 @@ void explain(const char *code) {
 
 /// A kernel that crashes takes opc with it, as it should for a debugger; but it is named. Everything else that crashes
 /// is an internal error.
-void nameCrash(int signal) {
+void nameCrash(int signal, siginfo_t *info, void *context) {
   static int first = 0;
   static bool isInternal = false;
   if (!beginCrash()) endAsFirst(first, isInternal);
   first = signal;
+  endOnSmallLimit(whatSignalSays(signal), info, context);
   const RunningOp op = runningOp();
   if (op.name) {
     beginPart(CrashPart::kError, "OPC0605");
@@ -132,9 +134,9 @@ void nameCrash(int signal) {
 
 /// A file that is mapped has become shorter: its pages are gone, and no code around the access can know it. Everything
 /// here may be called in a handler.
-void endOnLostPage(int signal, siginfo_t *info, void *) {
+void endOnLostPage(int signal, siginfo_t *info, void *context) {
   const char *path = opc::mappedFileAt(info->si_addr);
-  if (!path) return nameCrash(signal);
+  if (!path) return nameCrash(signal, info, context);
   (void)beginCrash();
   beginPart(CrashPart::kError, "OPC0702");
   sayName(path);
@@ -160,8 +162,8 @@ void catchCrashes() {
 #endif
 #if !OPC_HAS_ASAN // which says more
   struct sigaction action{};
-  action.sa_handler = nameCrash;
-  action.sa_flags = static_cast<int>(SA_ONSTACK | SA_NODEFER);
+  action.sa_sigaction = nameCrash;
+  action.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK | SA_NODEFER);
   for (int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGILL}) (void)sigaction(signal, &action, nullptr);
 #endif
 }
@@ -181,6 +183,7 @@ void catchCrashes() {
     std::abort();
   }
   (void)beginCrash();
+  endOnSmallLimit(" let an exception escape", nullptr, nullptr);
   if (opc::hasOpenedPlugin() && ::gettid() != ::getpid()) {
     beginPart(CrashPart::kError, "OPC0605");
     say("a thread that a plugin's kernel has started let an exception escape: ");
@@ -214,6 +217,15 @@ pid_t ownProcess = 0; // children that operators fork may end as they like
 
 /// An operator that ends the process ends neither opc's run nor its promise to say what went wrong.
 void noteForeignExit(int status, const char *function) {
+  if (hasNoThreadLeft()) { // as libgomp ends
+    if (!beginCrash()) _exit(kExitExecution);
+    beginPart(CrashPart::kError, "OPC0614");
+    say("the system gives no more threads: a thread could not be made");
+    beginPart(CrashPart::kHelp);
+    say(kNoThreadHelp);
+    explain("OPC0614");
+    _exit(kExitExecution);
+  }
   const std::string op = runningKernel(), rule = opc::runningRule();
   const char *opening = opc::openingPlugin();
   const std::string who = opening        ? "plugin " + opc::printableName(opening) + ", as it was loaded,"
