@@ -148,6 +148,20 @@ class In(unittest.TestCase):
                 program.run(x=x)
         np.testing.assert_array_equal(program.run(x=np.ones(3, "f"))["y"], 2)  # still usable
 
+    def test_masks_are_not_dropped(self):
+        program = double((3,))
+        masked = np.ma.masked_array(np.ones(3, "f"), mask=[0, 1, 0])
+        for x in (masked, masked.astype("d"), np.ma.masked_array(np.ones(3, "f")), [np.ma.masked, 1.0, 2.0]):
+            with self.assertRaisesRegex(TypeError, r"input 'x' is a masked array, and a tensor has no mask: give \.filled\(\.\.\.\), or \.data"):
+                program.run(x=x)
+        np.testing.assert_array_equal(program.run(x=masked.filled(5))["y"], [2, 10, 2])
+        np.testing.assert_array_equal(program.run(x=np.ones((1, 3), "f").view(np.matrix).reshape(1, 3).A1)["y"], 2)
+
+        class Own(np.ndarray):
+            """Says nothing more than its elements."""
+
+        np.testing.assert_array_equal(program.run(x=np.ones(3, "f").view(Own))["y"], 2)
+
     def test_what_is_missing(self):
         with self.assertRaises(opc.UsageError) as caught:
             double().run()

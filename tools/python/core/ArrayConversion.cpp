@@ -91,6 +91,8 @@ Status checkArray(const py::array &array, const user_op::TensorDesc &expected, c
   return Status::ok();
 }
 
+bool isPlainArray(py::handle value) { return Py_TYPE(value.ptr()) == py::detail::npy_api::get().PyArray_Type_; }
+
 bool isReadable(const py::array &array) { return (array.flags() & py::array::c_style) != 0; }
 
 void copyArray(const py::array &array, void *to) {

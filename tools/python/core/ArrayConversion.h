@@ -10,6 +10,8 @@ namespace opc::python {
 
 /// The numpy type of an element type; bits as unsigned integers where numpy has none (bf16: uint16).
 pybind11::dtype numpyType(DataType type);
+/// Whether it is numpy's own array, and none of a class that is made of it: those may say more than their elements.
+bool isPlainArray(pybind11::handle value);
 /// An array as a tensor of `expected` type: exactly its dtype and shape. Errors: OPC0703, OPC0704.
 Status checkArray(const pybind11::array &array, const user_op::TensorDesc &expected, const std::string &what);
 /// Row-major and readable in place by kernels.

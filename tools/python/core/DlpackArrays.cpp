@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "DlpackArrays.h"
 
+#include "ArrayConversion.h"
 #include "Bindings.h"
 #include "DlpackTensors.h"
 #include "TextParts.h"
@@ -64,9 +65,9 @@ private:
 } // namespace
 
 AnyArray::AnyArray(py::handle value, DataType expected, const std::string &what) {
-  if (py::isinstance<py::array>(value)) {
+  if (isPlainArray(value)) {
     owner_ = py::reinterpret_borrow<py::object>(value);
-  } else if (py::hasattr(value, "__dlpack__")) {
+  } else if (!py::isinstance<py::array>(value) && py::hasattr(value, "__dlpack__")) {
     owner_ = takeOver(value.attr("__dlpack__")(), what);
     dlpack_ = &static_cast<opc_dl_managed_tensor *>(PyCapsule_GetPointer(owner_.ptr(), kOurs))->dl_tensor;
   } else {

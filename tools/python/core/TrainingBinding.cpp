@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Bindings.h"
 
+#include "ArrayConversion.h"
 #include "BatchLoader.h"
 #include "Checkpoint.h"
 #include "DlpackArrays.h"
@@ -29,7 +30,7 @@ MappedTensor dataSet(const Session &session, const std::string &input, py::handl
     if (PyUnicode_Check(given.ptr())) return valueOf(MappedTensor::open(given.cast<std::string>(), p.desc.data_type()));
     const std::string what = "the data set of input '" + input + "'";
     const auto array = py::reinterpret_borrow<py::object>(
-        py::isinstance<py::array>(given)
+        isPlainArray(given)
             ? given
             : py::module_::import("opc._arrays").attr("as_array")(given, what, dataTypeName(p.desc.data_type())));
     const auto values = array.cast<py::array>();

@@ -9,13 +9,20 @@ import numpy as np
 from . import _core
 
 
+def refuse_mask(value: Any, what: str) -> None:
+    """A kernel sees no mask, and what is under it is any number."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{what} is a masked array, and a tensor has no mask: give .filled(...), or .data; nothing is converted silently")
+
+
 def as_array(value: Any, what: str, expected: str) -> np.ndarray:
     """A numpy array of the value's memory, without a copy where the value offers its memory.
 
-    Called by the core for values that are no arrays. Numbers of Python and sequences of them have no type of their own: they
+    Called by the core for values that are no arrays, or of a class of their own. Numbers of Python and sequences of them have no type of their own: they
     become the `expected` one where they are numbers of it.
     """
     if isinstance(value, np.ndarray):
+        refuse_mask(value, what)
         return value
     if hasattr(value, "__dlpack__"):
         return np.from_dlpack(value)
@@ -63,6 +70,7 @@ def _of_numbers(value: Any, what: str, expected: str) -> np.ndarray:
     if wanted is None:
         raise TypeError(f"{what} is {expected}, which numpy has not: give its bits, an array of {dtype(expected).bits_type}")
     for v in _elements(value):
+        refuse_mask(v, what)
         if isinstance(v, (np.ndarray, np.generic)):  # a list of arrays has their type
             return np.asarray(value)
         fits = isinstance(v, bool) if wanted.kind == "b" else isinstance(v, numbers.Integral if wanted.kind in "iu" else numbers.Real) and not isinstance(v, bool)

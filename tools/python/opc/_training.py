@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from . import _core, _numbers
+from . import _arrays, _core, _numbers
 from ._errors import ExecutionError, OpcWarning, failure, usage
 from ._graph import Graph
 from ._identity import OneOfAKind
@@ -38,6 +38,8 @@ class Training(OneOfAKind):
         self.best: Optional[Tuple[str, float, int]] = None
         self.out_of_patience = False
         self._batches = _core.Batches(session._core, _data(data), shuffle, seed)
+        for name, value in inputs.items():
+            _arrays.refuse_mask(value, f"input '{name}'")
         self._inputs = {name: np.array(value) if isinstance(value, np.ndarray) else value for name, value in inputs.items()}  # the same in each step
         self.steps_per_epoch: int = self._batches.steps_per_epoch
         self._notes: Dict[str, str] = {**_core.run_notes(self._batches.batch, self._batches.examples, shuffle), **self._batches.contents}
