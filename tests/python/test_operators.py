@@ -248,6 +248,24 @@ class Functions(unittest.TestCase):
             opc.ops.reduce_sum(x, axis=[2 ** 40])
         self.assertEqual(caught.exception.code, "OPC0205")
 
+    def test_what_is_no_tensor_is_named(self):
+        g = opc.Graph("named")
+        x = g.input("x", (2,), "f32")
+        takes = r"; it takes \(x, \*, name=None, outputs=None\)$"
+        for call, message in (
+            (lambda: opc.ops.relu(3), r"^relu: input 'x' is int 3; it takes a tensor of a graph"),
+            (lambda: opc.ops.relu("a"), r"^relu: input 'x' is str 'a'; "),
+            (lambda: opc.ops.relu(np.ones(2)), r"^relu: input 'x' is of type ndarray; "),
+            (lambda: opc.ops.matmul(x, b=3), r"^matmul: input 'b' is int 3; "),
+            (lambda: opc.ops.add_n([x, 3.5]), r"^add_n: input 'in'\[1\] is float 3\.5; it takes tensors of a graph"),
+            (lambda: opc.ops.relu(x, x), r"^relu: too many positional arguments \(2\)" + takes),
+            (lambda: opc.ops.relu(x, foo=3), r"^relu: got an unexpected keyword argument 'foo'" + takes),
+            (lambda: opc.ops.relu(x, x=x), r"^relu: multiple values for argument 'x'" + takes),
+        ):
+            with self.assertRaisesRegex(TypeError, message):
+                call()
+        self.assertEqual(opc.ops.add_n({0: x, 1: x}.values()).shape, (2,))
+
     def test_scopes_and_names(self):
         g = opc.Graph()
         x = g.input("x", (2,))

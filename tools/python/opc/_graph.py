@@ -391,16 +391,31 @@ def _names(tensors: Union[Tensor, Sequence[Tensor]], graph: Graph) -> List[str]:
     return [t.name for t in tensors]
 
 
+def _shown(value: Any) -> str:
+    """Of what stands where a tensor should: a short value, or of which type it is."""
+    return f"{type(value).__name__} {value!r}" if isinstance(value, (bool, int, float, complex, str)) else f"of type {type(value).__name__}"
+
+
+def _check_tensors(type_name: str, inputs: Mapping[str, Any]) -> None:
+    for argument, value in inputs.items():
+        if isinstance(value, Tensor):
+            continue
+        if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping)) or hasattr(value, "__array__"):
+            raise TypeError(f"{type_name}: input '{argument}' is {_shown(value)}; it takes a tensor of a graph, or a list of them where it takes several")
+        for i, tensor in enumerate(value):
+            if not isinstance(tensor, Tensor):
+                raise TypeError(f"{type_name}: input '{argument}'[{i}] is {_shown(tensor)}; it takes tensors of a graph")
+
+
 def _graph_of(inputs: Mapping[str, Any]) -> Graph:
     for value in inputs.values():
         for tensor in (value,) if isinstance(value, Tensor) else value:
-            if isinstance(tensor, Tensor):
-                return tensor.graph
-            raise TypeError(f"{tensor!r} is no tensor of a graph")
-    graph = current_graph()
-    if graph is None:
+            graph: Graph = tensor.graph
+            return graph
+    current = current_graph()
+    if current is None:
         raise usage("an op without inputs needs a graph", "build it within `with graph:`", "OPC0107")
-    return graph
+    return current
 
 
 def add_op(
@@ -417,6 +432,7 @@ def add_op(
     name: made from the type when not given; name scopes apply. outputs: how many of each optional or variadic output.
     after: names of ops that run before this one although no tensor says so. Everything that adds an op goes through here.
     """
+    _check_tensors(type_name, inputs)
     graph = _graph_of(inputs)
     bound = {argument: _names(tensors, graph) for argument, tensors in inputs.items()}
     name = scoped(name) if name else graph._message.free_name(scoped(type_name.rsplit(":", 1)[-1]))

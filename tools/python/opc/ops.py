@@ -102,9 +102,16 @@ def _make(definition: Dict[str, Any]) -> Callable[..., Any]:
     required = [python for (python, name), (_, optional, _) in zip(inputs, inputs_of(definition)) if not optional]
     signature = signature_of(definition)
 
+    def check_call(args: Any, given: Dict[str, Any]) -> None:
+        try:
+            signature.bind(*args, **given)
+        except TypeError as e:
+            count = f" ({len(args)})" if len(args) > len(inputs) else ""
+            raise TypeError(f"{type_name}: {e}{count}; it takes {signature}") from None
+
     def op(*args: Any, name: Any = None, outputs: Any = None, **kwargs: Any) -> Any:
         if len(args) > len(inputs):
-            signature.bind(*args, **kwargs)  # says what is wrong
+            check_call(args, kwargs)
         bound = {inputs[i][1]: value for i, value in enumerate(args) if value is not None}
         for python, argument in inputs[len(args):]:
             value = kwargs.pop(python, None)
@@ -115,7 +122,7 @@ def _make(definition: Dict[str, Any]) -> Callable[..., Any]:
         values = {}
         for key, value in kwargs.items():
             if key not in attrs:
-                signature.bind(*args, name=name, outputs=outputs, **kwargs)
+                check_call(args, dict(kwargs, name=name, outputs=outputs))
                 raise TypeError(f"{type_name}() got input '{key}' twice")
             if value is not None:
                 values[attrs[key]] = value
