@@ -120,6 +120,14 @@ class Shared(FolderTest):
         self.opc("show", "net.pbtxt", "--no-input", stdin=terminal)
         self.assertIn("1 op", self.opc("show", "-", "--no-input", input=GRAPH).stdout)
 
+    def test_no_command(self):
+        done = self.opc(code=2)
+        self.assertEqual(done.stdout, "")
+        self.assertIn("usage: opc COMMAND", done.stderr)
+        document = json.loads(self.opc("--json", code=2).stdout)
+        self.assertEqual((document["exit"], document["errors"]), (2, 1))
+        self.assertEqual([(d["code"], d["message"]) for d in document["diagnostics"]], [("OPC0001", "no command is given")])
+
     def test_help_of_all(self):
         said = self.opc("--help=all").stdout
         commands = [c for c in json.loads(self.opc("__commands").stdout)["commands"] if not c["hidden"]]

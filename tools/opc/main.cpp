@@ -128,6 +128,7 @@ int runCommand(const std::vector<std::string> &args, char **argv, Terminal &term
     if (version) return terminal.out(versionText(flags.json)), kExitOk;
     if (parsed->shortHelp || parsed->fullHelp)
       return terminal.out(rootHelp(parsed->fullHelp, terminal.width())), kExitOk;
+    if (flags.json) return usageFailure(usageError("no command is given", "opc -h lists the commands"));
     terminal.err(rootHelp(false, terminal.width()));
     return kExitUsage;
   }
