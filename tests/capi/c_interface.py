@@ -16,8 +16,8 @@ import unittest
 import numpy as np
 
 import sanitized  # before the library
+sys.path += [os.path.join(os.environ["OPC_SOURCE_DIR"], "tests", folder) for folder in ("cli", "support")]
 from plugin_build import build_plugin
-sys.path.append(os.path.join(os.environ["OPC_SOURCE_DIR"], "tests", "cli"))
 import plan_bytes
 from calls import API, Device, Failure, Library, Options, Port, Tensor, dlpack, managed
 

@@ -172,12 +172,8 @@ class KeptNan(FolderTest):
                 self.assertEqual(y.tobytes(), good.tobytes(), step)
 
 
-class Zeros(unittest.TestCase):
+class Zeros(FolderTest):
     """The sign of what a limit makes of zeros: by itself a clip keeps that of its input, as torch.clamp does; joined with a convolution it is the limit's."""
-
-    def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
 
     def made(self, x, lines, *more, **weights):
         with open(os.path.join(self.folder, "g.pbtxt"), "w", encoding="utf-8") as f:

@@ -68,8 +68,8 @@ KernelFinding faultOfEnd(KernelFinding begun, const ProcessEnd &end, double seco
     begun.detail = "it has not come to an end within " + roundedText(seconds, 3) + " s; --timeout gives it more";
   else if (end.signal != 0)
     begun.detail = std::string("it ends the process: ") + ::strsignal(end.signal);
-  else if (end.code == kExitExecution) // exit() is what opc itself notices (OPC0603), with a code of its own
-    begun.detail = "it ends the process, by exit()";
+  else if (end.code == kExitExecution) // what opc itself notices (OPC0603), with a code of its own
+    begun.detail = "it ends the process, by exit() or _exit()";
   else
     begun.detail = "it ends the process with exit code " + std::to_string(end.code);
   return begun;
