@@ -70,6 +70,23 @@ def _(dy, *, x):
     return {"x": dy * x}
 
 
+@opc.op("apart::counts", outputs=("y", "before"), like={"y": "x", "before": "seen"}, aux=["seen", "sums"], variadic={"sums": 1}, isolation="process")
+def counts(x, seen, sums):
+    before = seen.copy()
+    seen += 1
+    if x[0] < 0:
+        raise ValueError("too small")
+    for i, total in enumerate(sums):
+        total += (i + 1) * x
+    return (x * seen).astype("f"), before
+
+
+@opc.op("apart::writes", like="x", isolation="process")
+def writes(x):
+    x[0] = 1
+    return x
+
+
 def program_of(op, **attrs):
     g = opc.Graph()
     g.output("y", op(g.input("x", (3,)), **attrs))
@@ -105,6 +122,29 @@ class Isolated(unittest.TestCase):
         program = program_of(scale, factor=3.0)
         for k in range(3):
             np.testing.assert_array_equal(program.run(x=x + k)["y"], (x + k) * 3)
+
+    def test_variables_that_a_kernel_writes(self):
+        """aux= over there, with one variable, several, and one of a type that numpy has not."""
+        for dtype in ("f32", "bf16", "i64"):
+            g = opc.Graph()
+            x, seen = g.input("x", (3,)), g.variable("seen", (1,), dtype, init=0)
+            sums = [g.variable(n, (3,), init=0.0) for n in ("a", "b")]
+            made = counts(x, seen, sums)
+            g.output("y", made.y), g.output("before", opc.ops.cast(made.before, dtype="f32"))
+            program = g.compile()
+            for step in range(1, 4):
+                got = program.run(x=np.arange(3, dtype="f"))
+                self.assertEqual((got["y"].tolist(), got["before"].tolist()), ([0, step, 2 * step], [step - 1]))
+            self.assertEqual((program.variables["a"].tolist(), program.variables["b"].tolist()), ([0, 3, 6], [0, 6, 12]))
+            with self.assertRaises(opc.ExecutionError):
+                program.run(x=np.full(3, -1, "f"))
+            self.assertEqual(program.run(x=np.zeros(3, "f"))["before"].tolist(), [3])  # the call that failed has written nothing
+
+    def test_other_inputs_are_read_only(self):
+        with self.assertRaises(opc.ExecutionError) as caught:
+            program_of(writes).run(x=np.zeros(3, "f"))
+        self.assertEqual(caught.exception.code, "OPC0622")
+        self.assertIn("help: inputs are read-only", str(caught.exception))
 
     def test_one_other_process(self):
         program = program_of(pid)

@@ -15,22 +15,22 @@ import numpy as np
 
 _ALIGNMENT = 64
 _of = ""  # in the process of a kernel: the file of its op
-Layout = List[Tuple[int, Tuple[int, ...], str]]  # offset, shape, dtype of each array
+Layout = List[Tuple[int, Tuple[int, ...], str, bool]]  # offset, shape, dtype of each array, and whether the kernel writes it
 
 
 def _layout(arrays: Sequence[np.ndarray]) -> Tuple[Layout, int]:
     made, at = [], 0
     for a in arrays:
-        made.append((at, a.shape, a.dtype.str))
+        made.append((at, a.shape, a.dtype.str, a.flags.writeable))
         at += -(-max(1, a.nbytes) // _ALIGNMENT) * _ALIGNMENT
     return made, max(at, 1)
 
 
-def _views(memory: mmap.mmap, layout: Layout, writable: bool) -> List[np.ndarray]:
+def _views(memory: mmap.mmap, layout: Layout, is_kernel: bool) -> List[np.ndarray]:
     views = []
-    for offset, shape, dtype in layout:
+    for offset, shape, dtype, written in layout:
         view: np.ndarray = np.ndarray(shape, dtype, buffer=memory, offset=offset)
-        view.flags.writeable = writable
+        view.flags.writeable = written or not is_kernel
         views.append(view)
     return views
 
@@ -70,8 +70,9 @@ class Isolated:
         for view, array in zip(self.inputs, ins):
             view[...] = array
         self._ask(kwargs.get("position"))
-        for array, view in zip(outs, self.outputs):
-            array[...] = view
+        for array, view in zip(ins + outs, self.inputs + self.outputs):
+            if array.flags.writeable:  # an output, or a variable that the op has as aux
+                array[...] = view
 
     def _start(self, args: Sequence[Any], kwargs: Dict[str, Any], ins: List[np.ndarray], outs: List[np.ndarray]) -> None:
         if _of:
@@ -87,8 +88,8 @@ class Isolated:
         files = [os.memfd_create("opc-" + name) for name in ("inputs", "outputs")]
         for fd, size in zip(files, (in_bytes, out_bytes)):
             os.ftruncate(fd, size)
-        self.inputs = _views(mmap.mmap(files[0], in_bytes), in_layout, True)
-        self.outputs = _views(mmap.mmap(files[1], out_bytes), out_layout, False)
+        self.inputs = _views(mmap.mmap(files[0], in_bytes), in_layout, is_kernel=False)
+        self.outputs = _views(mmap.mmap(files[1], out_bytes), out_layout, is_kernel=False)
         ours, theirs = socket.socketpair()
         # Paths are handed over as they are here: nothing of the working directory is searched.
         code = f"import sys; sys.path[:] = {sys.path!r}; from opc import _worker; _worker.main({theirs.fileno()}, {files!r})"
@@ -240,8 +241,8 @@ class _Worker:
         from . import _host, _op
 
         _host._folders.extend(folders)
-        self.inputs = _views(mmap.mmap(files[0], in_bytes), in_layout, False)
-        self.outputs = _views(mmap.mmap(files[1], out_bytes), out_layout, True)
+        self.inputs = _views(mmap.mmap(files[0], in_bytes), in_layout, is_kernel=True)
+        self.outputs = _views(mmap.mmap(files[1], out_bytes), out_layout, is_kernel=True)
         self.kernel: Optional[_op.Kernel] = None
 
     def _load(self) -> Any:
