@@ -134,6 +134,7 @@ Status inferByPython(const manifest::PythonOp &op, const OpCode &code, InferCont
 user_op::TensorDescInferFn inferenceRule(const std::shared_ptr<const manifest::PythonOp> &op,
                                          const std::shared_ptr<const OpCode> &code) {
   return user_op::detail::guardRule(user_op::TensorDescInferFn([op, code](InferContext *ctx) -> Maybe<void> {
+    if (op->output_size() == 0 && !op->refuses_by_python()) return Maybe<void>::Ok(); // there is nothing to say
     if (op->infer_size() == 0) return inferByPython(*op, *code, ctx);
     for (const auto &[arg, index] : ctx->outputs()) {
       int at = 0;

@@ -242,8 +242,10 @@ Result<user_op::PendingRegistrations> manifestOps(const std::string &text, const
     return wrong(where, "it is of version " + std::to_string(parsed.version()) + ", and this opc reads version " +
                             std::to_string(kVersion));
   user_op::PendingRegistrations pending;
-  for (const auto &op : parsed.op())
+  for (manifest::PythonOp &op : *parsed.mutable_op()) {
+    if (op.output_size() == 0) op.set_pure(false); // what it does shows elsewhere
     OPC_RETURN_IF_ERROR(addOp(std::make_shared<const manifest::PythonOp>(op), where, &pending));
+  }
   return pending;
 }
 

@@ -448,8 +448,10 @@ class Operator:
         lines += [text.block("recorded", r) for _, r in sorted(self._records.items())]
         lines += self._sharding()
         lines += self._gradient_lines()
-        if o.side_effect or o.needs_rng or o.aux:
+        if o.side_effect or o.needs_rng or o.aux or not s.outputs:
             lines.append("pure: false")
+        if self._infer and not s.outputs:
+            lines.append("refuses_by_python: true")
         lines += [f"aux: {text.quoted(n)}" for n in o.aux]
         lines += [f"inplace {{ input: {text.quoted(x)} output: {text.quoted(y)} }}" for x, y in o.inplace.items()]
         lines += [f"non_differentiable: {text.quoted(n)}" for n in o.non_differentiable]
