@@ -60,9 +60,14 @@ template <class T> std::optional<T> shapeFrom(py::handle value) {
   return Shape(dims);
 }
 
+/// As every other part of the package reads types.
 std::optional<DataType> typeFrom(py::handle value) {
-  const DataType type = dataTypeFromPython(value);
-  return type == kInvalidDataType ? std::nullopt : std::optional(type);
+  if (const DataType type = dataTypeFromPython(value); type != kInvalidDataType) return type;
+  try {
+    return parseDataType(py::module_::import("opc._dtypes").attr("dtype")(value).cast<std::string>());
+  } catch (py::error_already_set &) { // it is none
+    return std::nullopt;
+  }
 }
 
 /// A list whose elements all fit.

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence
 
 from . import _manifest as text
 from ._arrays import fits_float
+from ._errors import UsageError
 from ._schema import MISSING, Signature
 
 Refuse = Callable[[str, str], Exception]
@@ -89,7 +90,7 @@ def check(name: str, s: Signature, o: Any, optional: Sequence[str], variadic: Ma
     for output, dtype in (o.dtype or {}).items():
         try:
             text.type_name(dtype)
-        except (KeyError, TypeError):
+        except UsageError:
             raise refuse("dtype", f"of '{output}' is {dtype!r}, which is no element type") from None
     for option in ("side_effect", "needs_rng"):
         if not isinstance(getattr(o, option), bool):
@@ -207,5 +208,5 @@ def value_of(refuse: Refuse, argument: str, attr: str, kind: str, value: Any) ->
 def _is_type(value: Any) -> bool:
     try:
         return bool(text.type_name(value))
-    except (KeyError, TypeError):
+    except UsageError:
         return False

@@ -4,25 +4,17 @@ import os
 import re
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Sequence, Tuple
 
-import numpy as np
-
 from . import _core
+from ._dtypes import dtype
 from ._schema import MISSING, Argument
 
 VERSION = 1
-#: The names in graph files by numpy's, by opc's where numpy has no such type.
-_TYPES = {numpy_name if bits.name == numpy_name else name: graph for name, graph, numpy_name, bits, *_ in _core.dtypes()}
+_TYPES = {name: graph for name, graph, *_ in _core.dtypes()}  #: the names in graph files by opc's
 
 
-def type_name(dtype: Any) -> str:
-    """The element type as graph files write it."""
-    if isinstance(dtype, str) and dtype in _TYPES:
-        return _TYPES[dtype]
-    numpy_type = getattr(dtype, "numpy", None)  # opc.DType
-    name = np.dtype(dtype if numpy_type is None else numpy_type).name
-    if name not in _TYPES:
-        raise TypeError(f"{name} is no element type of graphs: there are {', '.join(_TYPES)}")
-    return _TYPES[name]
+def type_name(kind: Any) -> str:
+    """The element type as graph files write it; a UsageError for what is none."""
+    return _TYPES[dtype(kind)]
 
 
 def quoted(text: str) -> str:
@@ -64,9 +56,9 @@ def argument(field: str, a: Argument) -> str:
     return f"{field} {{ name: {quoted(a.name)}{extra} }}"
 
 
-def spec(field: str, shape: Sequence[int], dtype: Any) -> str:
+def spec(field: str, shape: Sequence[int], kind: Any) -> str:
     """A tensor's shape and element type."""
-    return f"{field} {{ " + "".join(f"dim: {int(d)} " for d in shape) + f"data_type: {type_name(dtype)} }}"
+    return f"{field} {{ " + "".join(f"dim: {int(d)} " for d in shape) + f"data_type: {type_name(kind)} }}"
 
 
 def block(field: str, lines: Iterable[str]) -> str:

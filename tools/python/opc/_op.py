@@ -16,7 +16,9 @@ import numpy as np
 
 from . import _definition, _grad_results, _op_names
 from . import _manifest as text
-from ._errors import HostError
+from ._dtypes import DType, dtype
+from ._errors import HostError, UsageError
+from ._graph import Spec
 from ._schema import HANDED_OVER, Argument, Attribute, Signature, check_name, signature_of
 
 Function = Callable[..., Any]
@@ -381,19 +383,31 @@ class Operator:
 
     def _specs_in(self, answer: Any) -> List[Any]:
         """What the rule of shapes answers, as a list."""
-        if hasattr(answer, "dtype"):
-            return [answer]  # a Spec is a tuple, too
         if answer is None and not self.signature.outputs:
             return []
-        specs = list(answer) if isinstance(answer, Iterable) else [answer]
+        is_one = hasattr(answer, "dtype") or not isinstance(answer, Iterable)  # a Spec is a tuple, too
+        specs = [answer] if is_one else list(answer)
         if all(hasattr(s, "shape") and hasattr(s, "dtype") for s in specs):
-            return specs
+            return [Spec(s.shape, self._type_in(s.dtype, i)) for i, s in enumerate(specs)]
         wanted = ", ".join(y.name for y in self.signature.outputs) or "none"
         raise HostError(
             "OPC0923",
             f"the shape rule has returned {reprlib.repr(answer)}, expected an opc.Spec for each output: {wanted}",
             "return opc.Spec(shape, dtype): a shape alone says no element type",
         )
+
+    def _type_in(self, kind: Any, at: int) -> DType:
+        """The element type of a Spec, as every part of the package reads types."""
+        try:
+            return dtype(kind)
+        except UsageError as error:
+            output = f" of '{self.signature.outputs[at].name}'" if at < len(self.signature.outputs) else ""
+            there = str(error.diagnostics[0]["message"]).split("; ", 1)[-1]
+            raise HostError(
+                "OPC0923",
+                f"the shape rule says that the element type{output} is {reprlib.repr(kind)}, which is none of graphs; {there}",
+                "types are opc's names, numpy's, or numpy's types",
+            ) from None
 
     def _record(self, inputs: Dict[str, Any], attrs: Dict[str, Any], answer: Sequence[Any]) -> None:
         kinds = {a.name: a.type for a in self.signature.attrs}
