@@ -11,6 +11,8 @@ import numpy as np
 
 import opc
 
+from style_programs import OPC, StyleTest, environment
+
 
 @opc.op("apart::scale", like="x", isolation="process")
 def scale(x, *, factor: float = 2.0):
@@ -102,6 +104,43 @@ g = opc.Graph()
 g.output("y", same(g.input("x", (3,))))
 g.compile().run(x=np.ones(3, "f"))
 """
+
+
+LATER = """
+import os, sys, numpy as np, opc
+@opc.op("later::pid", shape={"y": (1,)}, dtype={"y": "int64"}, side_effect=True%s)
+def pid(x):
+    if x[0] > 0:
+        while True: pass
+    return np.array([os.getpid() == int(os.environ["RUNNER"])], np.int64)
+if __name__ == "__main__":
+    g = opc.Graph()
+    g.output("y", pid(g.input("x", (3,))))
+    g.save("g.pbtxt")
+"""
+
+
+class OfGraphsInFiles(StyleTest):
+    """The process and its time limit are those of the source as it is now: a graph that was saved before runs so, too."""
+
+    def run_with(self, fill):
+        # A shell that becomes the command: the command's process has the number that it had.
+        command = f"RUNNER=$$ exec {OPC} --config none run g.pbtxt --op-path {self.folder} --fill {fill} --outputs out"
+        return subprocess.run(["sh", "-c", command], cwd=self.folder, env={**os.environ, **environment()}, capture_output=True, text=True, timeout=100)
+
+    def test_what_the_source_says_now_counts(self):
+        for before, after in (("", ', isolation="process", timeout_s=3.0'), (', isolation="process"', "")):
+            with self.subTest(before=before, after=after):
+                done = self.python(self.write("later.py", LATER % before))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.write("later.py", LATER % after)
+                done = self.run_with("zeros")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(np.load(self.path("out/y.npy")).tolist(), [int(not after)])
+                if after:
+                    done = self.run_with("ones")
+                    self.assertIn("OPC0626", done.stderr)
+                    self.assertIn("has not answered within 3 s", done.stderr)
 
 
 class Isolated(unittest.TestCase):

@@ -144,9 +144,10 @@ def find(given: Tuple[Any, ...]) -> Tuple[Any, Tuple[str, ...], Tuple[str, ...],
     """The function of a place, what it is called with, whether it writes `out`, whether None means zeros."""
     place = Place(*given)
     kernel = _kernel(place)
-    if place.isolated:
+    if kernel.isolated:
         from ._worker import Isolated
 
+        place = place._replace(isolated=True, timeout_s=kernel.timeout_s)
         path = kernel.source or _find_file(place)
         return Isolated(place, path), kernel.positional, kernel.keywords, True, False
     if kernel.make:

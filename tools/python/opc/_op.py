@@ -51,6 +51,8 @@ class Kernel:
     defined: bool = True  # by an operator of this process
     outputs: Tuple[str, ...] = ()
     optional: Tuple[str, ...] = ()  # outputs that may be absent, with the inputs whose gradients they are
+    isolated: bool = False  # as its source says now, whatever it said when a graph was saved
+    timeout_s: float = 0.0
 
 
 #: Operators by name, and the kernels of all names that graphs see (gradients have names of their own).
@@ -310,6 +312,7 @@ class Operator:
         """The kernels of this op and of its gradient."""
         s, source = self.signature, self.code.path
         attrs = [a.name for a in s.attrs]
+        apart: Dict[str, Any] = {"isolated": self.options.isolated, "timeout_s": self.options.timeout_s}
         run = self._out or self.function
         made = [
             Kernel(
@@ -322,6 +325,7 @@ class Operator:
                 make=self.make,
                 source=source,
                 outputs=tuple(y.name for y in s.outputs),
+                **apart,
             )
         ]
         if self._gradient:
@@ -337,6 +341,7 @@ class Operator:
                     source=source,
                     outputs=tuple("d" + a.name for a in self._differentiable()),
                     optional=tuple("d" + a.name for a in self._differentiable() if a.optional),
+                    **apart,
                 )
             )
         return made
