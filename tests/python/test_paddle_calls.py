@@ -183,7 +183,24 @@ class Programs(unittest.TestCase):
 
     def run_(self, fetched):
         """With a = [1, 1, 1]: the first element of each."""
-        return [float(v.reshape(-1)[0]) for v in self.exe.run(self.main, feed={"a": np.ones(3)}, fetch_list=fetched)]
+        return [float(v.reshape(-1)[0]) for v in self.exe.run(self.main, feed={"a": np.ones(3, "f")}, fetch_list=fetched)]
+
+    def test_what_is_fed_has_the_variables_type(self):
+        """As in Paddle, whose numbers and lists become the type; here only where they are numbers of it."""
+        with static.program_guard(self.main):
+            a, n = static.data("a", [2]), static.data("n", [], "int64")
+        for feed, error, says in (
+            ({"a": np.array([0.1, 1e300])}, ValueError, "a is float32, and fed is float64: nothing is converted silently; value.astype('float32') does it"),
+            ({"a": np.array([1, 2**40 + 1])}, ValueError, "a is float32, and fed is int64"),
+            ({"a": paddle.to_tensor(np.array([1, 2]))}, ValueError, "a is float32, and fed is int64"),
+            ({"a": [1, 1e300]}, TypeError, "what is fed for a is f32, and 1e+300 is no number of that type"),
+            ({"n": 2.5}, TypeError, "what is fed for n is i64, and 2.5 is no number of that type"),
+        ):
+            with self.subTest(feed=feed), self.assertRaises(error) as caught:
+                self.exe.run(self.main, feed=feed, fetch_list=[a if "a" in feed else n])
+            self.assertIn(says, str(caught.exception))
+        got = self.exe.run(self.main, feed={"a": [1, 0.5], "n": 2**40 + 1}, fetch_list=[a, n])
+        self.assertEqual([(v.tolist(), v.dtype.name) for v in got], [([1, 0.5], "float32"), (2**40 + 1, "int64")])
 
     def test_a_function_that_writes_what_is_fed(self):
         with static.program_guard(self.main):

@@ -86,7 +86,7 @@ a = paddle.static.data('a', [2, 3], 'int32')
 s = create_tmp_var(paddle.static.default_main_program(), 's', 'int32', [2, 3])
 paddle.static.py_func(func=element_wise_add, x=[a, a], out=s)
 paddle.static.py_func(func=debug_func, x=s, out=None)
-got, = paddle.static.Executor().run(feed={'a': np.arange(6).reshape(2, 3)}, fetch_list=[s])
+got, = paddle.static.Executor().run(feed={'a': np.arange(6, dtype='i4').reshape(2, 3)}, fetch_list=[s])
 assert got.tolist() == [[0, 2, 4], [6, 8, 10]]
 """
         self.assertEqual(self.program(FUNCTIONS, VARIABLES, use), "[[ 0  2  4]\n [ 6  8 10]]\n")

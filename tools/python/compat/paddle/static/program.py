@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 import opc
+from opc._arrays import as_array
 from opc_styles import eager
 from ..dtypes import numpy_type
 from ..mode import in_dynamic_mode
@@ -150,6 +151,15 @@ def _fitting(variable: Variable, shape: Sequence[int]) -> Tuple[int, ...]:
     return tuple(shape)
 
 
+def _fed(variable: Variable, value: Any) -> np.ndarray:
+    """What a run is given for a variable: arrays of its type, as in Paddle; numbers and lists of them where they are numbers of it."""
+    kind = numpy_type(variable.dtype)
+    made = as_array(value, f"what is fed for {variable.name}", opc.dtype(kind))
+    if made.dtype != kind:
+        raise ValueError(f"{variable.name} is {kind.name}, and fed is {made.dtype.name}: nothing is converted silently; value.astype('{kind.name}') does it")
+    return np.asarray(made, order="C")
+
+
 def _gradient_groups(fetched: Sequence[Variable]) -> List[Tuple[List[Variable], List[Variable]]]:
     groups: Dict[Any, Tuple[List[Variable], List[Variable]]] = {}
     for variable in fetched:
@@ -238,8 +248,7 @@ class Executor:
             return []
         feeds = {}
         for name, value in (feed or {}).items():
-            variable = program._find(name)
-            feeds[name] = np.ascontiguousarray(getattr(value, "_value", value), numpy_type(variable.dtype))
+            feeds[name] = _fed(program._find(name), getattr(value, "_value", value))
         with eager.lock:  # programs and their values may be several threads'
             session = program.session(fetched, {n: a.shape for n, a in feeds.items()})
             for name in session.variables:
