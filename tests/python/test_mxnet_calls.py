@@ -46,6 +46,15 @@ def registered(**changes):
     return "changed"
 
 
+def plain(operator, **changes):
+    """The name of an operator of one input, computed by this class."""
+    made = {"create_operator": lambda self, ctx, shapes, types: operator(), **changes}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mx.operator.register("plain")(type("PlainProp", (mx.operator.CustomOpProp,), made))
+    return "plain"
+
+
 def eager(name):
     return mx.nd.Custom(mx.nd.array([1, 2, 3]), mx.nd.zeros((1,)), op_type=name)
 
@@ -115,6 +124,29 @@ class Backward(unittest.TestCase):
         plain = symbol.bind(mx.cpu(), [a])
         plain.backward([mx.nd.array([2, 2, 2])])
         np.testing.assert_array_equal(plain.grad_dict["a"].asnumpy(), [2, 4, 6])
+
+    def test_a_class_without_the_method(self):
+        """It would give zeros."""
+
+        class OnlyForward(mx.operator.CustomOp):
+            def forward(self, is_train, req, in_data, out_data, aux):
+                self.assign(out_data[0], req[0], in_data[0] * 3)
+
+        x = mx.nd.array([1, 2])
+        x.attach_grad()
+        with mx.autograd.record():
+            y = mx.nd.Custom(x, op_type=plain(OnlyForward))
+        g = opc.Graph()
+        g.output("y", mx.sym.Custom(g.input("x", (2,)), op_type="plain"))
+        self.assertEqual(y.asnumpy().tolist(), [3, 6])
+        for back in (y.backward, lambda: g.grad("y", "x").compile().run(x=np.ones(2, "f"))):
+            with self.assertRaises(opc.Error) as caught:
+                back()
+            self.assertEqual(caught.exception.code, "OPC0501")
+            self.assertRegex(str(caught.exception), r"mxnet::plain_grad: OnlyForward has no method backward, and a gradient is wanted \(.*test_mxnet_calls.py:\d+\)")
+            self.assertIn("self.assign(in_grad[0], req[0], 0)", str(caught.exception))
+        with self.assertRaisesRegex(opc.Error, r"CustomOp has no method forward\n"):
+            mx.nd.Custom(x, op_type=plain(mx.operator.CustomOp))
 
 
 if __name__ == "__main__":

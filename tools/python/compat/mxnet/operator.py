@@ -9,6 +9,8 @@ import numpy as np
 import opc
 from opc._errors import failure
 from opc._graph import add_op
+from opc._host import HostError
+from opc._op import Code
 from opc._schema import Attribute, check_name
 from opc_styles import classes, eager
 
@@ -186,6 +188,7 @@ def _kernels(name: str, prop_type: type) -> Tuple[Callable[..., Any], Callable[.
         with classes.kernel_of(name):
             use = _use(name, prop_type, settings, instance, data)
             op = use.custom_op(data)
+            _refuse_without(op, "forward")
             specs = use.infer([list(a.shape) for a in data], [a.dtype for a in data])
             outputs = [np.zeros(s.shape, s.dtype) for s in specs]
             train = is_train if use.is_train is None else use.is_train
@@ -199,6 +202,7 @@ def _kernels(name: str, prop_type: type) -> Tuple[Callable[..., Any], Callable[.
         with classes.kernel_of(name + "_grad"):
             use = _use(name, prop_type, settings, instance, data)
             op = use.custom_op(data)
+            _refuse_without(op, "backward")
             grads = [np.zeros(a.shape, a.dtype) for a in data]
             tensors = _declared(use, [_wrap(classes.copies(list_ or ())) for list_ in (doutput, data, output)])
             op.backward(use.req or ["write"] * len(grads), *tensors, _wrap(grads), _wrap([np.array(a) for a in aux or ()]))
@@ -208,6 +212,19 @@ def _kernels(name: str, prop_type: type) -> Tuple[Callable[..., Any], Callable[.
         return Use(name, prop_type, settings).infer([list(d.shape) for d in data or ()], [d.dtype for d in data or ()])
 
     return forward, backward, infer
+
+
+def _refuse_without(op: CustomOp, method: str) -> None:
+    """A class that leaves a method out would give zeros."""
+    kind = type(op)
+    if getattr(kind, method) is not getattr(CustomOp, method):
+        return
+    code = Code(kind)
+    where = f" ({code.path}:{code.line})" if code.line and kind is not CustomOp else ""
+    if method == "backward":
+        help = "write backward, which assigns to in_grad: where the derivative is zero, self.assign(in_grad[0], req[0], 0)"
+        raise HostError("OPC0501", f"{kind.__name__} has no method backward, and a gradient is wanted{where}", help)
+    raise HostError("OPC0622", f"{kind.__name__} has no method forward{where}", "write forward, which assigns to out_data, and give an object of the class from create_operator")
 
 
 def _wrap(arrays: Sequence[np.ndarray]) -> List[NDArray]:
