@@ -125,6 +125,31 @@ class Backward(unittest.TestCase):
         plain.backward([mx.nd.array([2, 2, 2])])
         np.testing.assert_array_equal(plain.grad_dict["a"].asnumpy(), [2, 4, 6])
 
+    def test_what_the_dependencies_leave_out(self):
+        uses = {
+            "product": lambda dy, x, y: dy * x,
+            "reversed": lambda dy, x, y: x * dy,
+            "method": lambda dy, x, y: x.asnumpy(),
+            "assigned": lambda dy, x, y: y,
+        }
+        for name, rule in uses.items():
+
+            class Squared(Squares):
+                forward = lambda self, is_train, req, in_data, out_data, aux: self.assign(out_data[0], req[0], in_data[0] * in_data[0])
+
+                def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+                    self.assign(in_grad[0], req[0], rule(out_grad[0], in_data[0], out_data[0]))
+
+            x = mx.nd.array([1, 2])
+            x.attach_grad()
+            with mx.autograd.record():
+                y = mx.nd.Custom(x, op_type=plain(Squared, declare_backward_dependency=lambda self, dy, x, y: dy))
+            with self.subTest(use=name), self.assertRaises(opc.Error) as caught:
+                y.backward()
+            self.assertEqual(caught.exception.code, "OPC0622")
+            self.assertIn("help: backward gets None for in_data[0], out_data[0], which declare_backward_dependency leaves out\n", str(caught.exception))
+            self.assertIn("test_mxnet_calls.py:", str(caught.exception).splitlines()[0])
+
     def test_a_class_without_the_method(self):
         """It would give zeros."""
 

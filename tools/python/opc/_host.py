@@ -236,7 +236,7 @@ def _explained(error: BaseException) -> Tuple[str, str, str]:
     head = f"{type(error).__name__}: {says}" + (f" ({where})" if where else "")
     lines = traceback.format_list(frames)
     message = head + ("\nTraceback (most recent call last):\n" + "".join(lines).rstrip() if lines else "")
-    return "OPC0622", message, _help_for(error, says)
+    return "OPC0622", message, getattr(error, "opc_help", "") or _help_for(error, says, bool(frames))
 
 
 def defined_at(function: Any) -> str:
@@ -277,11 +277,12 @@ def _in_a_line(error: Exception) -> Exception:
     return HostError(code, first[:-1] + calls + ")" if calls and first.endswith(")") else first, help)
 
 
-def _help_for(error: BaseException, says: str) -> str:
+def _help_for(error: BaseException, says: str, has_begun: bool) -> str:
+    """has_begun: a line of the user's has raised it; else the call itself does not fit the function."""
     if isinstance(error, ValueError) and "read-only" in says:
         return "inputs are read-only: copy first, or compute into a new array"
     if isinstance(error, ModuleNotFoundError):
         return "install the module, or put its file into a folder of --op-path"
-    if isinstance(error, TypeError) and "argument" in says:
+    if isinstance(error, TypeError) and "argument" in says and not has_begun:
         return "a kernel gets the op's inputs in their order and its attributes by keyword"
     return ""

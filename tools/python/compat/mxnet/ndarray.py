@@ -130,6 +130,8 @@ class NDArray(eager.Array):
         def operator(self: "NDArray", other: Any) -> "NDArray":
             if isinstance(other, NDArray):
                 return _apply(name, lambda t: rule(t[0], t[1]), None, [self, other])
+            if other is None:
+                raise TypeError(f"there is no value, None, for {name}")
             return _apply(name, lambda t: rule(t[0], other), None, [self], float(other))
 
         return operator

@@ -205,7 +205,13 @@ def _kernels(name: str, prop_type: type) -> Tuple[Callable[..., Any], Callable[.
             _refuse_without(op, "backward")
             grads = [np.zeros(a.shape, a.dtype) for a in data]
             tensors = _declared(use, [_wrap(classes.copies(list_ or ())) for list_ in (doutput, data, output)])
-            op.backward(use.req or ["write"] * len(grads), *tensors, _wrap(grads), _wrap([np.array(a) for a in aux or ()]))
+            try:
+                op.backward(use.req or ["write"] * len(grads), *tensors, _wrap(grads), _wrap([np.array(a) for a in aux or ()]))
+            except (AttributeError, TypeError, ValueError) as error:
+                left_out = [f"{list_}[{i}]" for list_, arrays in zip(("out_grad", "in_data", "out_data"), tensors) for i, a in enumerate(arrays) if a is None]
+                if left_out and "None" in str(error):
+                    error.opc_help = f"backward gets None for {', '.join(left_out)}, which declare_backward_dependency leaves out"  # type: ignore[union-attr]
+                raise
             return grads
 
     def infer(data: Any, aux: Any, *, settings: Any) -> List[opc.Spec]:
