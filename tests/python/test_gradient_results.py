@@ -140,7 +140,10 @@ class Results(StyleTest):
             ("dy, dy, dy, dy", "4 arrays, expected 2"),
             ("(dy,)", "1 array, expected 2"),
             ("dy", "1 array, expected 2"),
-            ("{'a': dy, 'd': dy}", "a dict of 2 arrays, and 1 of its names are outputs"),
+            ("{'a': dy, 'd': dy}", "the gradient rule has returned a dict with 'd', which is no input that has a gradient"),
+            ("{'a': dy, 'd': dy}", "help: the names are those of the inputs: a, b"),
+            ("{'da': dy, 'a': dy}", "a dict with 'a', which is no input"),
+            ("{'da': dy, 3: dy}", "a dict with 3, which is no input"),
         ):
             module = self.module(result)
             for operator in (module.here, module.apart)[: 2 if result[0] == "{" else 1]:

@@ -53,7 +53,7 @@ def keeps(x, *, view: bool = False):
 
 @opc.op("apart::two", like={"low": "x", "high": "x"}, outputs=("low", "high"), isolation="process")
 def two(x, *, how: str):
-    return {"none": None, "one": (x,), "list": (x, [1.0]), "shape": (x, x[:1]), "type": (x, x.astype("d")), "dict": {"high": x + 1, "low": x},
+    return {"none": None, "one": (x,), "list": (x, [1.0]), "shape": (x, x[:1]), "type": (x, x.astype("d")), "dict": {"high": x + 1, "low": x}, "more": {"low": x, "high": x, "other": x},
             "names": {"high": x, "other": x}}[how]  # fmt: skip
 
 
@@ -244,6 +244,7 @@ class Isolated(unittest.TestCase):
             ("shape", ("output 'high' has the shape (1,), expected (3,)", "the op's shape rule and its kernel must agree")),
             ("type", ("output 'high' is float64, expected float32", "return .astype(np.float32)")),
             ("names", ("a dict without 'low'", "return each output under its name")),
+            ("more", ("the kernel has returned a dict with 'other', which is no output", "those of the outputs: low, high")),
         ):
             with self.subTest(how=how), self.assertRaises(opc.ExecutionError) as caught:
                 both(how)

@@ -1,6 +1,7 @@
 """Gradients of operators in Python: numeric and symbolic rules, against formulas; files; training beside built-in ops."""
 # SPDX-License-Identifier: Apache-2.0
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -201,6 +202,27 @@ class Rules(unittest.TestCase):
         self.assertEqual(len(said), 1)
         self.assertIn("binds no gradient to input 'b'", said[0])
         self.assertIn("no_grad= of opc.op", said[0])
+
+    def test_rules_that_cannot_be_called_are_refused_when_they_are_given(self):
+        @opc.op("grad::called", like="x", outputs=("y", "mask"), non_differentiable=("mask",), optional=("b",))
+        def called(x, b, *, k: float = 1.0):
+            return x, x
+
+        def of_two(dy, dmask):
+            return dy
+
+        here = re.escape(__file__) + rf":{of_two.__code__.co_firstlineno}, in of_two\)"
+        for rule, says in (
+            (of_two, rf"grad::called: the gradient rule of_two\(dy, dmask\) cannot be called: missing a required argument: 'dmask' \({here}"),
+            (of_two, "it gets a gradient for each output, by position: dy; mask, non_differentiable, has none"),
+            (lambda: 0, "too many positional arguments"),
+            (lambda dy, x: dy, "missing a required argument: 'x'.* what it needs of the op, and attributes, stand behind a '\\*'"),
+            (lambda dy, *, z: dy, "missing a required argument: 'z'"),
+        ):
+            with self.subTest(says=says), self.assertRaisesRegex(TypeError, says):
+                called.grad(rule)
+        for rule in (lambda dy: dy, lambda *dys: dys[0], lambda dy, *, x, k: dy * k, lambda dy, *, mask, rng: dy, lambda dy, **more: dy):
+            called.grad(rule)
 
     def test_wrong_rules_are_refused_when_they_are_given(self):
         for wrong, part in (

@@ -228,11 +228,32 @@ Status KernelCall::storeNamed(PyObject *result) {
           .withHelp("return each output under its name");
     OPC_RETURN_IF_ERROR(storeOne(value ? value : Py_None, o));
   }
-  if (used == PyDict_GET_SIZE(result)) return Status::ok();
+  return used == PyDict_GET_SIZE(result) ? Status::ok() : refuseOther(result);
+}
+
+/// A dict of results has a key that is none of their names.
+Status KernelCall::refuseOther(PyObject *result) const {
+  const bool isGradient = function_.noneIsZero;
+  std::vector<std::string> used;
+  std::string names, other;
+  for (const auto &[name, output] : declared_) {
+    const bool isOwn = !isGradient || PyDict_GetItemString(result, name.c_str());
+    used.push_back(isOwn ? name : name.substr(1));
+    names += (names.empty() ? "" : ", ") + (isGradient ? name.substr(1) : name);
+  }
+  PyObject *key = nullptr, *value = nullptr;
+  for (Py_ssize_t at = 0; other.empty() && PyDict_Next(result, &at, &key, &value);) {
+    const char *text = PyUnicode_Check(key) ? PyUnicode_AsUTF8(key) : nullptr;
+    if (text && hasName(used, text)) continue;
+    const PyRef shown = PyRef::take(PyObject_Repr(key));
+    const char *said = shown ? PyUnicode_AsUTF8(shown.get()) : nullptr;
+    other = said ? said : "a name that is no text";
+  }
+  PyErr_Clear();
   return Status(StatusCode::kExecution, "OPC0623",
-                "the kernel has returned a dict of " + std::to_string(PyDict_GET_SIZE(result)) + " arrays, and " +
-                    std::to_string(used) + " of its names are outputs")
-      .withHelp("the names are those of the outputs, and in a gradient rule those of the inputs");
+                (isGradient ? "the gradient rule has returned a dict with " : "the kernel has returned a dict with ") +
+                    other + (isGradient ? ", which is no input that has a gradient" : ", which is no output"))
+      .withHelp((isGradient ? "the names are those of the inputs: " : "the names are those of the outputs: ") + names);
 }
 
 Status KernelCall::storeAll(PyObject *result) {

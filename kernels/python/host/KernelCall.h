@@ -75,6 +75,7 @@ private:
   Status fillPosition(DeviceCtx *ctx);
   Status storeAll(PyObject *result);
   Status storeNamed(PyObject *result);
+  Status refuseOther(PyObject *result) const;
   Status storeOne(PyObject *value, Output &output);
   Status refuseKept();
   Status withPlace(const Status &failure) const;

@@ -1,12 +1,34 @@
-"""What a numeric gradient rule gives for inputs that are several tensors, as kernels give outputs: one after the other."""
+"""Numeric gradient rules: what they are called with, and what they give for inputs that are several tensors, as kernels give
+outputs: one after the other."""
 # SPDX-License-Identifier: Apache-2.0
 import functools
+import inspect
 from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 from ._errors import HostError
 from ._schema import Argument
 
 Function = Callable[..., Any]
+
+
+def check_parameters(op: str, rule: Function, outputs: Sequence[str], without: Sequence[str], keywords: Sequence[str]) -> None:
+    """Refuses a rule that cannot be called with the gradients of these outputs. without: the outputs that have none.
+    keywords: the inputs, outputs and attributes that it gets by name."""
+    try:
+        signature = inspect.signature(rule)
+    except (TypeError, ValueError):  # a builtin's, say
+        return
+    try:
+        signature.bind(*outputs, **{k: k for k in keywords if k[0] != "@"}, **{k: k for k in ("rng", "position") if k in signature.parameters})
+    except TypeError as error:
+        code = getattr(inspect.unwrap(rule), "__code__", None)
+        where = f" ({code.co_filename}:{code.co_firstlineno}, in {code.co_name})" if code else ""
+        gets = ", ".join("d" + y for y in outputs) or "nothing"
+        none = f"; {' and '.join(without)}, non_differentiable, {'has' if len(without) == 1 else 'have'} none" if without else ""
+        raise TypeError(
+            f"{op}: the gradient rule {getattr(rule, '__name__', '')}{signature} cannot be called: {error}{where}; it gets a gradient for each output, by position: "
+            f"{gets}{none}; what it needs of the op, and attributes, stand behind a '*'"
+        ) from None
 
 
 def in_a_row(rule: Function, inputs: Sequence[Argument]) -> Function:

@@ -231,6 +231,9 @@ class Operator:
         for a in self._differentiable():
             if a.minimum is not None and a.name not in needs:
                 raise ValueError(f"{self.name}: the gradient rule must need '{a.name}', of which there may be several")
+        _grad_results.check_parameters(
+            self.name, rule, [y.name for y in self._outputs_with_gradient()], self.options.non_differentiable, _keywords_of(rule, [*needs, *(a.name for a in s.attrs)])
+        )
         self._gradient = Gradient(rule, tuple(needs))
         return self._changed()
 

@@ -188,13 +188,13 @@ def _by_names(answer: Dict[str, Any], names: Sequence[str], none_is_zero: bool) 
     absent = next((n for n, k in zip(names, keys) if k not in answer), None)
     if absent and not none_is_zero:
         raise HostError("OPC0623", f"the kernel has returned a dict without '{absent}'", "return each output under its name")
-    used = len(set(keys) & set(answer))
-    if used != len(answer):
-        raise HostError(
-            "OPC0623",
-            f"the kernel has returned a dict of {len(answer)} arrays, and {used} of its names are outputs",
-            "the names are those of the outputs, and in a gradient rule those of the inputs",
-        )
+    other = next((k for k in answer if k not in keys), None)
+    if other is not None:
+        own = ", ".join(dict.fromkeys(n[1:] if none_is_zero else n for n in names))
+        if none_is_zero:
+            message = f"the gradient rule has returned a dict with {other!r}, which is no input that has a gradient"
+            raise HostError("OPC0623", message, f"the names are those of the inputs: {own}")
+        raise HostError("OPC0623", f"the kernel has returned a dict with {other!r}, which is no output", f"the names are those of the outputs: {own}")
     return [answer.get(k) for k in keys]
 
 
