@@ -26,6 +26,11 @@ def parts(x, *, by: float = 2.0):
     return np.minimum(x, np.float32(by)), x.astype("i8")
 
 
+@opc.op("defined::joined", like="xs", variadic={"xs": 1})
+def joined(xs):
+    return xs[0]
+
+
 def f(x, w, *, n: int = 3, alpha: float = 0.5, names: list[str] = ()):
     return x
 
@@ -144,6 +149,38 @@ class Calls(unittest.TestCase):
             with self.subTest(says=says), self.assertRaises(TypeError) as raised:
                 call()
             self.assertEqual(str(raised.exception), says)
+
+    def test_what_is_no_tensor(self):
+        """Named with the operator, the argument, what it takes and what to do."""
+        g = opc.Graph()
+        x = g.input("x", (2, 2))
+        one, several = "it takes a tensor of a graph, or a list of them where it takes several", "it takes tensors of a graph"
+        number = "; a number is an attribute, an operand of + - * /, or a constant (opc.ops.constant)"
+        array = "; an array is fed to an input (graph.input) or set in a variable (graph.variable)"
+        for call, says in (
+            (lambda: between(x, None, 2.0), f"{between.name}: input 'c' is float 2.0; {one}{number}"),
+            (lambda: between(x, 3, x), f"{between.name}: input 'b' is int 3; {one}{number}"),
+            (lambda: between(x, None, X), f"{between.name}: input 'c' is of type ndarray; {one}{array}"),
+            (lambda: between(X, None, x), f"{between.name}: input 'x' is of type ndarray; {one}{array}"),
+            (lambda: between(x, None, np.float32(1)), f"{between.name}: input 'c' is of type float32; {one}{array}"),
+            (lambda: between(x, None, [1, 2]), f"{between.name}: input 'c'[0] is int 1; {several}{number}"),
+            (lambda: between(x, None, "c"), f"{between.name}: input 'c' is str 'c'; {one}"),
+            (lambda: between(x, None, None), f"{between.name}: input 'c' is None; only optional inputs may be left out"),
+            (lambda: joined([x, 1.5]), f"{joined.name}: input 'xs'[1] is float 1.5; {several}{number}"),
+            (lambda: joined([x, X]), f"{joined.name}: input 'xs'[1] is of type ndarray; {several}{array}"),
+            (lambda: opc.ops.multiply(x, 2.0), f"multiply: input 'y' is float 2.0; {one}{number}"),
+        ):
+            with self.subTest(says=says), self.assertRaises(TypeError) as raised:
+                call()
+            self.assertEqual(str(raised.exception), says)
+        self.assertEqual(joined(x).shape, (2, 2))
+
+    def test_a_missing_input_is_told_in_pythons_words(self):
+        x = opc.Graph().input("x", (2, 2))
+        with self.assertRaises(opc.GraphError) as raised:
+            opc.ops.function("matmul")(x, None)
+        self.assertEqual(raised.exception.code, "OPC0202")
+        self.assertIn("help: give it a tensor: b=...\n", str(raised.exception))
 
     def test_optional_inputs_of_calls_with_arrays(self):
         np.testing.assert_array_equal(shifted(X), X)

@@ -116,9 +116,20 @@ void replaceOptions(std::string &text) {
   }
 }
 
+/// The lines of a graph file that would bind an input: in Python it is given to the op.
+void replaceBinding(std::string &text) {
+  constexpr std::string_view before = "add input { key: \"", behind = "\" value { s: \"OP/out_0\" } }";
+  const size_t at = text.find(before), end = text.find(behind, at);
+  if (at == std::string::npos || end == std::string::npos) return;
+  const size_t name = at + before.size();
+  text = text.substr(0, at) + "give it a tensor: " + text.substr(name, end - name) + "=..." +
+         text.substr(end + behind.size());
+}
+
 } // namespace
 
 std::string inPythonWords(std::string text) {
+  replaceBinding(text);
   if (text.find("--") == std::string::npos && text.find(" flags") == std::string::npos) return text;
   replacePhrases(text);
   replaceOptions(text);

@@ -396,15 +396,23 @@ def _shown(value: Any) -> str:
     return f"{type(value).__name__} {value!r}" if isinstance(value, (bool, int, float, complex, str)) else f"of type {type(value).__name__}"
 
 
+def _way_out(value: Any) -> str:
+    """How what is no tensor comes into a graph."""
+    if hasattr(value, "__array__"):
+        return "; an array is fed to an input (graph.input) or set in a variable (graph.variable)"
+    is_number = isinstance(value, (bool, int, float))
+    return "; a number is an attribute, an operand of + - * /, or a constant (opc.ops.constant)" if is_number else ""
+
+
 def _check_tensors(type_name: str, inputs: Mapping[str, Any]) -> None:
     for argument, value in inputs.items():
         if isinstance(value, Tensor):
             continue
         if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping)) or hasattr(value, "__array__"):
-            raise TypeError(f"{type_name}: input '{argument}' is {_shown(value)}; it takes a tensor of a graph, or a list of them where it takes several")
+            raise TypeError(f"{type_name}: input '{argument}' is {_shown(value)}; it takes a tensor of a graph, or a list of them where it takes several{_way_out(value)}")
         for i, tensor in enumerate(value):
             if not isinstance(tensor, Tensor):
-                raise TypeError(f"{type_name}: input '{argument}'[{i}] is {_shown(tensor)}; it takes tensors of a graph")
+                raise TypeError(f"{type_name}: input '{argument}'[{i}] is {_shown(tensor)}; it takes tensors of a graph{_way_out(tensor)}")
 
 
 def _graph_of(inputs: Mapping[str, Any]) -> Graph:

@@ -264,6 +264,9 @@ class Operator:
             return _with_rng(self.function)(*args, **{**kwargs, **self._narrow(kwargs)}, **left_out)
         name, outputs = kwargs.pop("name", None), kwargs.pop("outputs", None)
         bound = self._bound(args, kwargs)
+        for a in self.signature.inputs:
+            if bound.get(a.name) is None and not a.optional and a.minimum != 0:
+                raise TypeError(f"{self.name}: input '{a.name}' is None; only optional inputs may be left out")
         inputs = {a.name: bound[a.name] for a in self.signature.inputs if bound.get(a.name) is not None}
         attrs = {a.name: bound[a.name] for a in self.signature.attrs if a.name in bound}
         self.register()
