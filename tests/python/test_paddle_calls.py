@@ -262,6 +262,29 @@ class Programs(unittest.TestCase):
                 self.run_(fetched)
             self.assertIn(says, str(raised.exception))
 
+    def test_results_that_do_not_fit_name_the_variable_and_the_place(self):
+        def soft(x):
+            return np.zeros((3,), "f") if x[0] > 1 else np.zeros((2,), "d") if x[0] > 0 else None
+
+        def backward(x, y, dy):
+            return dy[:1]
+
+        here = rf" \(.*test_paddle_calls.py:{soft.__code__.co_firstlineno}, in soft\)"
+        with static.program_guard(self.main):
+            x = static.data("x", [2])
+            probs = self.main.current_block().create_var(name="probs", dtype="float32", shape=[2])
+            static.py_func(soft, x, probs)
+        for first, says in ((2, r"soft has given the shape \[3\] for probs, expected \[2\]"), (1, "soft has given float64 for probs, expected float32"), (0, "soft has given 0 arrays, expected 1: probs")):
+            with self.subTest(says=says), self.assertRaisesRegex(opc.ExecutionError, says + here) as caught:
+                self.exe.run(self.main, feed={"x": np.array([first, 0], "f")}, fetch_list=[probs])
+            self.assertEqual(caught.exception.code, "OPC0623")
+            self.assertIn("help: what the function returns has the count, shapes and types of `out`\n", str(caught.exception))
+        g = opc.Graph()
+        t = g.input("x", (2,))
+        g.output("y", static.py_func(lambda x: x * 2, [t], opc.Spec((2,), "float32"), backward).sum())
+        with self.assertRaisesRegex(opc.ExecutionError, r"backward has given the shape \[1\] for the gradient of input 0, expected \[2\] \(.*, in backward\)"):
+            g.grad("y", [t]).compile().run(x=np.ones(2, "f"))
+
     def test_none_from_a_backward_function_is_zeros(self):
         for backward in (lambda x, z, y, dy: None, lambda x, z, y, dy: [None, None], lambda x, z, y, dy: (None, dy)):
             g = opc.Graph()

@@ -9,6 +9,7 @@ from typing import Any, Callable, Deque, List, Optional, Sequence
 import numpy as np
 
 from opc import _op, _threads, ops
+from opc._host import HostError, defined_at
 from opc._schema import Argument, Attribute, Signature, check_name
 
 EAGER = "eager"  #: the attribute `instance` of ops that run at once; their object is that of the call
@@ -101,6 +102,30 @@ def define(operator: ClassOperator) -> ClassOperator:
     _op.define(operator)
     ops.forget(operator.name)
     return operator
+
+
+def check_results(made: Sequence[Optional[np.ndarray]], wanted: Sequence[Any], names: Sequence[str], function: Callable[..., Any], help: str, none_is_zero: bool = False) -> None:
+    """What a function of the user's has given against shapes and element types (opc.Spec): the error names the result, the
+    function and its place."""
+    said = getattr(function, "__qualname__", type(function).__name__).split("<locals>.")[-1] + " has given"
+    where = defined_at(function)
+    if len(made) != len(wanted):
+        raise HostError("OPC0623", f"{said} {len(made)} array{'s' * (len(made) != 1)}, expected {len(wanted)}: {', '.join(names) or 'none'}{where}", help)
+    for name, array, spec in zip(names, made, wanted):
+        if array is None and none_is_zero:
+            continue
+        if array is None:
+            raise HostError("OPC0623", f"{said} None for {name}{where}", help)
+        if tuple(array.shape) != tuple(spec.shape):
+            raise HostError("OPC0623", f"{said} the shape {list(array.shape)} for {name}, expected {list(spec.shape)}{where}", help)
+        if array.dtype != np.dtype(spec.dtype):
+            raise HostError("OPC0623", f"{said} {array.dtype.name} for {name}, expected {np.dtype(spec.dtype).name}{where}", help)
+
+
+def check_gradients(made: Sequence[Optional[np.ndarray]], data: Sequence[np.ndarray], function: Callable[..., Any]) -> None:
+    """What a backward function has given: each gradient is as its input, or None."""
+    names = [f"the gradient of input {i}" for i in range(len(data))]
+    check_results(made, data, names, function, "the gradient of an input has its shape and type; None stands for zeros", True)
 
 
 def copies(arrays: Sequence[np.ndarray]) -> List[np.ndarray]:

@@ -163,7 +163,9 @@ class Call:
                 raise ValueError(f"{name}.backward must return Tensors or None; number {i} is a {type(gradient).__name__}")
             if gradient is not None and self.stops and self.stops[i]:
                 raise ValueError(f"{name}.backward must return None as number {i}: that input of forward has stop_gradient=True")
-        return [None if g is None else np.asarray(g) for g in gradients]
+        made = [None if g is None else np.asarray(g) for g in gradients]
+        classes.check_gradients(made, data, self.layer.backward)  # type: ignore[attr-defined]
+        return made
 
 
 def called(function: Callable[..., Any], given: Sequence[Any], name: str, what: str) -> Any:
@@ -268,7 +270,10 @@ def _kernels(name: str, layer: type) -> Tuple[Callable[..., Any], Callable[..., 
 
     def forward(data: Any, *, instance: str, arguments: str, at: Any, shapes: Any, types: Any) -> List[np.ndarray]:
         with classes.kernel_of(name):
-            return call_of(instance, arguments).forward(data)
+            made = call_of(instance, arguments).forward(data)
+            if shapes_of(data) == list(at):
+                check_said(made, data, shapes, types, [], layer.forward, GIVES_ZEROS)  # type: ignore[attr-defined]
+            return made
 
     def back(doutput: Any, *, data: Any, instance: str, arguments: str) -> List[Optional[np.ndarray]]:
         with classes.kernel_of(name + "_grad"):
@@ -313,6 +318,16 @@ def _size(text: str, data: Any) -> int:
 def specs_of(data: Any, *, shapes: Any, types: Any) -> List[opc.Spec]:
     """The outputs, which the node says: "2,3" and "float32"; "data[0][1]" for that size of an input and "data[0]" for its type."""
     return [opc.Spec(tuple(_size(d, data) for d in s.split(",") if d), _type_named(kind, data)) for s, kind in zip(shapes, types)]
+
+
+GIVES_ZEROS = "in a graph shapes and types are those that it gives for zeros: they cannot depend on values"
+
+
+def check_said(made: Sequence[Any], data: Any, shapes: Any, types: Any, names: Sequence[str], function: Callable[..., Any], help: str) -> None:
+    """What the function has given against what the node says of its outputs."""
+    wanted = [opc.Spec(s.shape, kernel_type(s)) for s in specs_of(data, shapes=shapes, types=types)]
+    called = list(names) if len(names) == len(wanted) else [f"output {i}" for i in range(len(wanted))]
+    classes.check_results(made, wanted, called, function, help)
 
 
 def said(specs: Sequence[Any], tensors: Sequence[Any]) -> Dict[str, List[str]]:

@@ -9,11 +9,12 @@ from opc._graph import add_op
 from opc._schema import Attribute
 from opc_styles import classes
 
-from ..autograd import AT, SPEC_ATTRS, called, probing_rule, said, shapes_of, specs_of, zeros_of
+from ..autograd import AT, GIVES_ZEROS, SPEC_ATTRS, called, check_said, probing_rule, said, shapes_of, specs_of, zeros_of
 from ..tensor import Tensor, Variable
 
 Function = Callable[..., Any]
 EACH_INPUT = "one tensor for each input"
+GIVES_OUT = "what the function returns has the count, shapes and types of `out`"
 BACKWARD_GETS = "each x, each out and the gradient of each out, in this order, without those of skip_vars_in_backward_input"
 
 
@@ -42,9 +43,12 @@ _operators: Dict[str, Tuple[Rule, classes.ClassOperator]] = {}
 
 
 def _kernels(name: str, rule: Rule) -> Tuple[Function, Function]:
-    def forward(data: Any, *, at: Any, shapes: Any, types: Any, skip: Any) -> Any:
+    def forward(data: Any, *, at: Any, shapes: Any, types: Any, skip: Any, names: Any) -> Any:
         with classes.kernel_of(name):
-            return rule.call(rule.func, classes.copies(data), EACH_INPUT)
+            made = rule.call(rule.func, classes.copies(data), EACH_INPUT)
+            if not rule.tensors or shapes_of(data or ()) == list(at):
+                check_said(made, data or (), shapes, types, names, rule.func, GIVES_ZEROS if rule.tensors else GIVES_OUT)
+            return made
 
     def backward(doutput: Any, *, data: Any, output: Any, skip: Any) -> Any:
         with classes.kernel_of(name + "_grad"):
@@ -55,6 +59,7 @@ def _kernels(name: str, rule: Rule) -> Tuple[Function, Function]:
             got = rule.call(rule.backward, [*kept, *classes.copies(doutput)], "the gradients of the outputs" if rule.tensors else BACKWARD_GETS, count)
             if len(got) != count:
                 raise ValueError(f"{rule.backward.__name__} must return {count} gradients, one for each input (None: no gradient); found {len(got)}")
+            classes.check_gradients(got, data or (), rule.backward)
             return got
 
     return forward, backward
@@ -93,7 +98,7 @@ def operator_of(rule: Rule) -> classes.ClassOperator:
         number += 1
         name = f"{base}_{number}"
     forward, backward = _kernels(name, rule)
-    operator = classes.ClassOperator(name, rule.func, forward, [AT, *SPEC_ATTRS, Attribute("skip", "list_int64", ())], side_effect=True)
+    operator = classes.ClassOperator(name, rule.func, forward, [AT, *SPEC_ATTRS, Attribute("skip", "list_int64", ()), Attribute("names", "list_string", ())], side_effect=True)
     operator.given_name = base
     operator.infer(probing_rule(lambda data, attrs: rule.specs(data)) if rule.tensors else specs_of)
     if rule.backward is None:
@@ -125,7 +130,8 @@ def _known_shape(out: Any, tensors: Sequence[opc.Tensor], declared: Sequence[Any
 
 def _say(outs: Sequence[Any], tensors: Sequence[opc.Tensor], declared: Sequence[Any]) -> Dict[str, List[str]]:
     known = [_known_shape(o, tensors, declared) for o in outs]
-    return {"shapes": [shape for shape, _ in known], "types": [kind for _, kind in known]}
+    names = [getattr(o, "name", None) or f"out[{i}]" for i, o in enumerate(outs)]
+    return {"shapes": [shape for shape, _ in known], "types": [kind for _, kind in known], "names": names}
 
 
 def _add(operator: classes.ClassOperator, tensors: Sequence[opc.Tensor], outputs: Dict[str, List[str]], skip: Sequence[int]) -> Tuple[opc.Tensor, ...]:
