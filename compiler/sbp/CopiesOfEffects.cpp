@@ -5,6 +5,7 @@
 #include "BuiltIn.h"
 #include "EmitStatus.h"
 #include "OpcDialect.h"
+#include "PluginOpeners.h"
 #include "TextParts.h"
 
 using namespace mlir;
@@ -16,6 +17,14 @@ namespace {
 bool isCopied(const user_op::OpDef &def) {
   const bool saysHow = def.getSbp || def.shardingOf || !def.sharding.empty();
   return !def.pure && !saysHow && !isBuiltIn(def.origin);
+}
+
+std::string howToSay(const user_op::OpDef &def) {
+  if (def.name.starts_with("mxnet::") || def.name.starts_with("paddle::"))
+    return "operators of this style have no SBP rule; sbp= of opc.op says what each device has";
+  if (isDefinedInPython(def.origin.library))
+    return "sbp= of opc.op says what each device has; an op without side_effect=, needs_rng= and aux= is held to be pure";
+  return "an SBP rule (SetGetSbpFn) says what each device has; .Pure() says that equal inputs give equal outputs";
 }
 
 } // namespace
@@ -36,8 +45,7 @@ void warnOfCopies(ModuleOp module, int64_t devices) {
   emitFinding(first.getLoc(), "OPC0315",
               "each of " + std::to_string(devices) + " devices runs " + def->name +
                   ", which is not held to be pure: " + def->pureReason + "; " + what + more,
-              "an SBP rule (SetGetSbpFn) says what each device has; .Pure() says that equal inputs give equal outputs",
-              DiagnosticSeverity::Warning);
+              howToSay(*def), DiagnosticSeverity::Warning);
 }
 
 } // namespace opc

@@ -60,7 +60,8 @@ Result<Shape> formulaShape(const OutputRule &rule, const InferContext &ctx) {
     OPC_ASSIGN_OR_RETURN(const int64_t size, evaluateFormula(text, names));
     if (size < 0)
       return Status(StatusCode::kInvalidGraph, "OPC0203", "the size '" + text + "' is " + std::to_string(size))
-          .withHelp("the inputs are too small for the op");
+          .withHelp(text.find('[') == std::string::npos ? "sizes are 0 or more: give the attribute another value"
+                                                        : "the inputs are too small for the op");
     dims.push_back(size);
   }
   return Shape(dims);

@@ -9,6 +9,7 @@
 #include "OpDeviceReport.h"
 #include "OpSuggestions.h"
 #include "Placement.h"
+#include "PluginOpeners.h"
 #include "PluginOverrides.h"
 #include "ProcessOutput.h"
 #include "TextParts.h"
@@ -26,6 +27,24 @@ namespace opc::cli {
 namespace {
 
 constexpr const char *kResults = "results"; // of the fresh process
+
+bool isOfPython(const std::string &op, const std::vector<const user_op::OpDef *> &ops) {
+  return std::any_of(ops.begin(), ops.end(), [&](const user_op::OpDef *def) {
+    return def->name == op && isDefinedInPython(def->origin.library);
+  });
+}
+
+/// The ops that are not what they are held to be, as text and as JSON.
+std::string purityText(const PurityReport &purity, const std::vector<const user_op::OpDef *> &ops, Json *list) {
+  std::string text;
+  for (const PurityFinding &f : purity.findings) {
+    list->push_back({{"op", f.op}, {"case", f.sample}, {"type", f.type}, {"when", f.when}, {"detail", f.detail}});
+    text += f.op + "  NOT_PURE: " + f.when + ", " + f.sample + " in " + f.type + "\n    " + f.detail +
+            "\n    declare it with " + (isOfPython(f.op, ops) ? "side_effect=True" : "Pure(false)") +
+            ", or mend its kernel\n";
+  }
+  return text;
+}
 
 class VerifyCommand final : public Command {
 public:
@@ -99,7 +118,7 @@ public:
     std::vector<std::string> words = wordsOf(invocation, "--proofs");
     if (!parts_.empty()) words.insert(words.end() - 1, {"--parts", parts_});
     OPC_ASSIGN_OR_RETURN(const Proofs proofs, runProofs(words, withoutFaulty(ops, kernels), seconds, &kernels));
-    return report(invocation, proofs.signatures, proofs.purity, kernels, ops.size());
+    return report(invocation, proofs.signatures, proofs.purity, kernels, ops);
   }
 
 private:
@@ -255,19 +274,8 @@ private:
     return bytes;
   }
 
-  /// The ops that are not what they are held to be, as text and as JSON.
-  static std::string purityText(const PurityReport &purity, Json *list) {
-    std::string text;
-    for (const PurityFinding &f : purity.findings) {
-      list->push_back({{"op", f.op}, {"case", f.sample}, {"type", f.type}, {"when", f.when}, {"detail", f.detail}});
-      text += f.op + "  NOT_PURE: " + f.when + ", " + f.sample + " in " + f.type + "\n    " + f.detail +
-              "\n    declare it with Pure(false), or mend its kernel\n";
-    }
-    return text;
-  }
-
   int report(Invocation &invocation, const std::vector<SignatureCheck> &checks, const PurityReport &purity,
-             const KernelReport &kernels, size_t ops) const {
+             const KernelReport &kernels, const std::vector<const user_op::OpDef *> &ops) const {
     size_t sound = 0, unsound = 0, trials = 0, without = 0, lacking = 0;
     Json list = Json::array();
     std::string text;
@@ -291,12 +299,12 @@ private:
       if (!c.detail.empty()) text += "    " + c.detail + "\n";
     }
     Json impure = Json::array();
-    text += purityText(purity, &impure) + kernelFaultsText(kernels);
+    text += purityText(purity, ops, &impure) + kernelFaultsText(kernels);
     const bool passed = unsound == 0 && purity.findings.empty() && kernels.findings.empty();
     if (invocation.flags().json) {
       invocation.terminal().out(jsonText({{"schema", 1},
                                           {"passed", passed},
-                                          {"ops", ops},
+                                          {"ops", ops.size()},
                                           {"sound", sound},
                                           {"unsound", unsound},
                                           {"not_applicable", without},
@@ -308,8 +316,8 @@ private:
                                           {"kernel_faults", kernelFaultsJson(kernels)}}));
     } else {
       invocation.terminal().out(text);
-      invocation.note(countText(ops, "op") + ": " + countText(sound) + " signatures sound in " + countText(trials) +
-                      " trials, " + countText(unsound) + " unsound; " + countText(without) +
+      invocation.note(countText(ops.size(), "op") + ": " + countText(sound) + " signatures sound in " +
+                      countText(trials) + " trials, " + countText(unsound) + " unsound; " + countText(without) +
                       " not applicable, of which " + countText(lacking) + " NO_RULES");
       invocation.note(countText(purity.ops, "op") + " held to be pure ran in " + countText(purity.samples, "sample") +
                       "; " + countText(purity.findings.size()) + " NOT_PURE");

@@ -20,6 +20,7 @@ def load(path: str, module: str, folders: List[str]) -> ModuleType:
     path = os.path.realpath(path)
     if path in _loaded:
         return _loaded[path]
+    _refuse_zeros(path)
     stem = os.path.splitext(os.path.basename(path))[0]
     parts = module.split(".")
     is_package = stem == "__init__" and parts[-1] != "__init__"
@@ -36,6 +37,14 @@ def load(path: str, module: str, folders: List[str]) -> ModuleType:
         made = _run(f"{LOADED}{len(_loaded)}_{stem}", path, None)
     _loaded[path] = made
     return made
+
+
+def _refuse_zeros(path: str) -> None:
+    """Python's own error for them names no file."""
+    with open(path, "rb") as file:
+        before, zero, _ = file.read().partition(b"\0")
+    if zero:
+        raise SyntaxError("the source has a byte 0: it is no text in UTF-8", (path, before.count(b"\n") + 1, None, None))
 
 
 def _package(folder: str, label: str) -> str:
