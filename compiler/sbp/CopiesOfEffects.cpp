@@ -20,10 +20,9 @@ bool isCopied(const user_op::OpDef &def) {
 }
 
 std::string howToSay(const user_op::OpDef &def) {
-  if (def.name.starts_with("mxnet::") || def.name.starts_with("paddle::"))
-    return "operators of this style have no SBP rule; sbp= of opc.op says what each device has";
   if (isDefinedInPython(def.origin.library))
-    return "sbp= of opc.op says what each device has; an op without side_effect=, needs_rng= and aux= is held to be pure";
+    return "sbp= of opc.op, which operators in the styles of other frameworks lack, says what each device has; an op "
+           "without side_effect=, needs_rng= and aux= is held to be pure";
   return "an SBP rule (SetGetSbpFn) says what each device has; .Pure() says that equal inputs give equal outputs";
 }
 
