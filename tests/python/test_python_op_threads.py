@@ -280,7 +280,8 @@ print("end")
 class Ranks(unittest.TestCase):
     def test_sessions_go_while_their_threads_know_python(self):
         """A rank's thread gives back what it has of Python when it ends, and whoever ends it must not keep Python from it."""
-        done = subprocess.run([sys.executable, "-c", RANKS], capture_output=True, text=True, timeout=120, check=False)
+        env = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(os.path.abspath(opc.__file__)))}
+        done = subprocess.run([sys.executable, "-c", RANKS], capture_output=True, text=True, timeout=120, check=False, env=env)
         self.assertEqual((done.returncode, done.stdout), (0, "end\n"), done.stderr)
 
 
