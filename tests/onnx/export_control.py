@@ -135,7 +135,7 @@ class Export(flow.Control):
                 self.assertEqual((array.dtype, array.shape), (back[name].dtype, back[name].shape), name)
                 self.assertEqual(array.tobytes(), back[name].tobytes(), name)
         if ort.judges(self):
-            for want, got in zip(ours, ort.run(self.dir, [("out.onnx", inputs) for inputs in cases])):
+            for want, got in zip(ours, ort.run(self.folder, [("out.onnx", inputs) for inputs in cases])):
                 for name, array in want.items():
                     np.testing.assert_allclose(got[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
         return ours
