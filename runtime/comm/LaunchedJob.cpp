@@ -3,6 +3,7 @@
 #include "LaunchedJob.h"
 
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -39,8 +40,8 @@ class HeldSignals {
 public:
   HeldSignals() {
     sigemptyset(&held_);
-    for (const int number : {SIGINT, SIGTERM, SIGCHLD, SIGTSTP}) sigaddset(&held_, number);
-    for (const int number : {SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU}) {
+    for (const int number : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&held_, number);
+    for (const int number : {SIGTSTP, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU}) {
       struct sigaction now{};
       if (sigaction(number, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&held_, number);
     }
@@ -83,6 +84,7 @@ Status cannotStart(const std::string &launcher, int error) {
     if (nothing >= 0) (void)::dup2(nothing, STDIN_FILENO);
   }
   (void)::dup2(output, STDOUT_FILENO);
+  (void)std::signal(SIGTTOU, SIG_IGN); // nor does it stop who writes there, as one with tostop does
   signals.give();
   ::execvp(argv[0], argv);
   const int error = errno;
@@ -93,27 +95,40 @@ Status cannotStart(const std::string &launcher, int error) {
 /// The launcher while it runs.
 class Job {
 public:
-  Job(pid_t launcher, int output, bool isPatient, const LaunchWatch &watch)
-      : launcher_(launcher), output_(output), isPatient_(isPatient), watch_(watch) {}
+  Job(pid_t launcher, int output, bool isKnown, const LaunchWatch &watch)
+      : launcher_(launcher), output_(output), isKnown_(isKnown), isPatient_(isKnown && watch.isPatient), watch_(watch) {
+  }
 
+  /// Signals are heard also while nobody reads what this process writes.
   int waitForEnd(HeldSignals &signals) {
-    bool hasOutput = true;
-    while (status_ < 0) {
+    constexpr int kAgain = 1000; // milliseconds
+    bool hasOutput = true, isRead = false;
+    while (status_ < 0 || hasOutput) {
       pollfd files[] = {{signals.file(), POLLIN, 0}, {output_, POLLIN, 0}};
-      (void)::poll(files, hasOutput ? 2 : 1, -1);
-      while (const int number = signals.next()) handle(number);
-      if (hasOutput && files[1].revents) hasOutput = pass();
+      if (isRead) files[1] = {STDOUT_FILENO, POLLOUT, 0};
+      const int ready = ::poll(files, hasOutput ? 2 : 1, isAsked_ ? kAgain : -1);
+      if (ready == 0 && status_ < 0) ask(); // a launcher that was beginning has handed it to nobody
+      while (const int number = signals.next()) {
+        if (status_ >= 0 && number != SIGCHLD) return code();
+        handle(number);
+      }
+      if (hasOutput && ready > 0 && files[1].revents) {
+        if (isRead) hasOutput = pass();
+        isRead = !isRead;
+      }
+      // What has been written before the end; others may have the pipe still.
+      if (status_ >= 0 && hasOutput && !isRead) {
+        pollfd rest{output_, POLLIN, 0};
+        hasOutput = ::poll(&rest, 1, 0) > 0;
+      }
     }
-    // What has been written before the end; others may have the pipe still.
-    (void)::fcntl(output_, F_SETFL, O_NONBLOCK);
-    while (hasOutput) hasOutput = pass();
     return code();
   }
 
 private:
-  /// False: there is no more.
+  /// False: there is no more. As much as a pipe takes at once that takes anything.
   bool pass() {
-    char buffer[1 << 16];
+    char buffer[PIPE_BUF];
     const ssize_t n = ::read(output_, buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) return true;
     if (n > 0) watch_.output({buffer, static_cast<size_t>(n)});
@@ -123,17 +138,32 @@ private:
   void handle(int number) {
     if (number == SIGCHLD) {
       int status = 0;
-      if (::waitpid(launcher_, &status, WNOHANG) == launcher_) status_ = status;
+      if (::waitpid(launcher_, &status, WNOHANG) != launcher_) return;
+      status_ = status;
+      if (first_) (void)::kill(-launcher_, SIGTERM); // what a script has left behind
     } else if (number == SIGTSTP) {
-      (void)::kill(launcher_, SIGTSTP);
+      send(SIGTSTP);
       (void)::raise(SIGSTOP);
-      (void)::kill(launcher_, SIGCONT);
+      send(SIGCONT);
     } else {
       const bool isFirst = first_ == 0;
       if (isFirst) first_ = number;
-      const bool isKnown = number == SIGINT || number == SIGTERM || number == SIGUSR1 || number == SIGUSR2;
-      (void)::kill(launcher_, isFirst && isPatient_ ? SIGUSR1 : isKnown ? number : SIGTERM);
+      if (isFirst && isPatient_) return ask();
+      isAsked_ = false;
+      const bool isHandedOn = number == SIGINT || number == SIGTERM || number == SIGUSR1 || number == SIGUSR2;
+      send(isHandedOn ? number : SIGTERM);
     }
+  }
+
+  /// The ranks to end by themselves.
+  void ask() {
+    isAsked_ = true;
+    send(SIGUSR1);
+  }
+  /// A launcher hands signals on; of what is none, a script that waits for one, all processes get them.
+  void send(int number) const {
+    (void)::kill(isKnown_ ? launcher_ : -launcher_, number);
+    if (number != SIGTSTP) (void)::kill(-launcher_, SIGCONT); // also where a terminal has stopped it
   }
 
   int code() const {
@@ -144,9 +174,10 @@ private:
 
   const pid_t launcher_;
   const int output_;
-  const bool isPatient_;
+  const bool isKnown_, isPatient_;
   const LaunchWatch &watch_;
   int status_ = -1, first_ = 0;
+  bool isAsked_ = false;
 };
 
 } // namespace
@@ -184,7 +215,7 @@ Result<int> launch(const LaunchCommand &command, const LaunchWatch &watch) {
     (void)::waitpid(child, nullptr, 0);
     return cannotStart(launcher, error);
   }
-  return Job(child, output[0], watch.isPatient && handsOnSignals(launcher), watch).waitForEnd(signals);
+  return Job(child, output[0], handsOnSignals(launcher), watch).waitForEnd(signals);
 }
 
 } // namespace opc::runtime

@@ -375,6 +375,24 @@ class Ranks(unittest.TestCase):
                 self.assertNotRegex(err, "OPC0|rank 1:")
 
     @unittest.skipUnless(HAS_MPI, "no mpirun, or opc was built without MPI")
+    def test_signals_reach_what_a_script_has_started(self):
+        """And where they come before there is a rank, they are said again."""
+        graph, script = self.path("scripted.pbtxt"), self.path("launcher.sh")
+        shutil.copy(data("mlp.pbtxt"), graph)
+        with open(script, "w") as f:
+            f.write('#!/bin/sh\nmpirun --oversubscribe "$@"\n')
+        os.chmod(script, 0o755)
+        alive = lambda: [pid for pid in filter(str.isdigit, os.listdir("/proc")) if graph.encode() in self.command(pid)]
+        for number, launcher, least in ((signal.SIGTERM, ["--launcher", script], 5), (signal.SIGINT, ["--launcher", script], 5), (signal.SIGINT, [], 2)):
+            with self.subTest(number.name, launcher=launcher):
+                code, _, err = self.interrupted(number, lambda: len(alive()) >= least, graph, "--fill", "rand", "--repeat", "1000000000", *launcher)
+                self.assertEqual(code, 128 + number, err)
+                deadline = time.time() + 10
+                while alive() and time.time() < deadline:
+                    time.sleep(0.1)
+                self.assertEqual(alive(), [])
+
+    @unittest.skipUnless(HAS_MPI, "no mpirun, or opc was built without MPI")
     def test_a_launcher_ends_with_opc(self):
         metrics = self.path("killed.jsonl")
         code, _, err = self.interrupted(signal.SIGKILL, lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 2000, self.train_graph,

@@ -168,6 +168,8 @@ class Contract(unittest.TestCase):
     def test_the_shortest_end_in_a_kernel(self):
         """Past exit(), and with the code of a run that went well. A child that a kernel forks may end like that."""
         self.failure("e_ends", "OPC0603", 5, "the kernel of op culprit (e_ends) called _exit(0)")
+        self.failure("e_ends_apart", "OPC0603", 5, "code of a plugin called _exit(0)")
+        self.failure("e_ends_early", "OPC0603", 5, "code of a plugin called _exit(3)")
         done = opc("run", write("e_forks", X, user("parent", "e_forks"), result("r", "parent/y_0")), "--fill", "ones", "--expect", "r=1,1")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace opc;
@@ -121,6 +122,14 @@ REGISTER_USER_OP("e_ends").Input("x").Output("y").SetTensorDescInferFn(same);
 KERNEL("e_ends", ends);
 REGISTER_USER_OP("e_forks").Input("x").Output("y").SetTensorDescInferFn(same);
 KERNEL("e_forks", forks);
+void endsApart(KernelComputeContext *) {
+  std::thread([] { _exit(0); }).join();
+}
+REGISTER_USER_OP("e_ends_apart").Input("x").Output("y").SetTensorDescInferFn(same);
+KERNEL("e_ends_apart", endsApart);
+REGISTER_USER_OP("e_ends_early").Input("x").Output("y").SetTensorDescInferFn([](InferContext *) -> Maybe<void> {
+  _exit(3);
+});
 
 void checks(KernelComputeContext *ctx) { CHECK_EQ(ctx->In("x").shape().At(0), 12345) << "rows"; }
 REGISTER_USER_OP("e_checks").Input("x").Output("y").SetTensorDescInferFn(same);

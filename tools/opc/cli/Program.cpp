@@ -216,7 +216,7 @@ bool atWork = false;
 pid_t ownProcess = 0; // children that operators fork may end as they like
 
 /// An operator that ends the process ends neither opc's run nor its promise to say what went wrong.
-void noteForeignExit(int status, const char *function) {
+void noteForeignExit(int status) {
   if (hasNoThreadLeft()) { // as libgomp ends
     if (!beginCrash()) _exit(kExitExecution);
     beginPart(CrashPart::kError, "OPC0614");
@@ -231,8 +231,7 @@ void noteForeignExit(int status, const char *function) {
   const std::string who = opening        ? "plugin " + opc::printableName(opening) + ", as it was loaded,"
                           : rule.empty() ? "code of a plugin"
                                          : opc::printableName(rule);
-  const std::string text =
-      (op.empty() ? who : "the kernel of " + op) + " called " + function + "(" + std::to_string(status) + ")";
+  const std::string text = (op.empty() ? who : "the kernel of " + op) + " called exit(" + std::to_string(status) + ")";
   if (!beginCrash()) _exit(kExitExecution);
   beginPart(CrashPart::kError, "OPC0603");
   say(text.c_str());
@@ -245,8 +244,29 @@ void noteForeignExit(int status, const char *function) {
 } // namespace
 
 void noteEnd(int status) {
-  if (!atWork || getpid() != ownProcess || !isForeignCode()) return;
-  noteForeignExit(status, "_exit");
+  if (!atWork || getpid() != ownProcess || !beginCrash()) return;
+  beginPart(CrashPart::kError, "OPC0603");
+  if (const opc::RunningOp op = opc::runningOp(); op.name) {
+    say("the kernel of op ");
+    sayName(op.name);
+    say(" (");
+    sayName(op.type);
+    say(")");
+  } else {
+    say("code of a plugin");
+  }
+  say(" called _exit(");
+  char digits[4] = {};
+  char *at = digits + 3;
+  unsigned left = static_cast<unsigned>(status) & 0xff;
+  do *--at = static_cast<char>('0' + left % 10);
+  while (left /= 10);
+  say(at);
+  say(")");
+  beginPart(CrashPart::kHelp);
+  say("operators report errors with CHECK, an exception or a Maybe");
+  endParts();
+  _exit(kExitExecution);
 }
 
 void onCrash(CrashReport report) { crashReport = report; }
@@ -262,11 +282,11 @@ int runProgram(Terminal &terminal, const std::function<int()> &work) {
   std::signal(SIGXFSZ, SIG_IGN); // and so is a limit on the size of files
   static const int registered = ::on_exit(
                                     [](int status, void *) {
-                                      if (atWork) noteForeignExit(status, "exit");
+                                      if (atWork) noteForeignExit(status);
                                     },
                                     nullptr) +
                                 ::at_quick_exit([] {
-                                  if (atWork) noteForeignExit(kExitOk, "exit");
+                                  if (atWork) noteForeignExit(kExitOk);
                                 });
   (void)registered;
   ownProcess = getpid();

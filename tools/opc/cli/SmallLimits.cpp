@@ -41,7 +41,8 @@ bool isBesideStack(const siginfo_t *info, const void *context) noexcept {
   const auto *state = static_cast<const ucontext_t *>(context);
   const auto stack = static_cast<uintptr_t>(state->uc_mcontext.gregs[REG_RSP]);
   const auto touched = reinterpret_cast<uintptr_t>(info->si_addr);
-  return touched + kNear > stack && touched < stack + kNear;
+  constexpr uintptr_t kFrame = 4096; // above lies what is there
+  return touched + kNear > stack && touched < stack + kFrame;
 #else
   return false;
 #endif

@@ -18,6 +18,8 @@ void handle(int number) {
     (void)!write(STDERR_FILENO, text, std::strlen(text));
     _exit(128 + number);
   }
+  // Who starts ranks says it again until they have ended: it may have been too early for some.
+  if (number == SIGUSR1) (void)std::signal(SIGUSR1, SIG_IGN);
   caughtSignal = number;
 }
 
@@ -59,7 +61,8 @@ void StopSignal::begin() { earlyText = nullptr; }
 
 StopSignal::~StopSignal() {
   earlyText = nullptr;
-  for (int i = 0; i < count_; ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  for (int i = 0; i < count_; ++i)
+    if (kSignals[i] != SIGUSR1 || caughtSignal != SIGUSR1) sigaction(kSignals[i], &before_[i], nullptr);
 }
 
 int StopSignal::caught() { return caughtSignal; }
