@@ -106,12 +106,11 @@ public:
     while (status_ < 0 || hasOutput) {
       pollfd files[] = {{signals.file(), POLLIN, 0}, {output_, POLLIN, 0}};
       if (isRead) files[1] = {STDOUT_FILENO, POLLOUT, 0};
-      const int ready = ::poll(files, hasOutput ? 2 : 1, isAsked_ ? kAgain : -1);
-      if (ready == 0 && status_ < 0) ask(); // a launcher that was beginning has handed it to nobody
-      while (const int number = signals.next()) {
-        if (status_ >= 0 && number != SIGCHLD) return code();
-        handle(number);
-      }
+      const bool hasEnded = status_ >= 0;
+      const int ready = ::poll(files, hasOutput ? 2 : 1, isAsked_ || (hasEnded && first_) ? kAgain : -1);
+      if (ready == 0 && hasEnded) return code(); // told to end, and nobody reads the rest
+      if (ready == 0) ask();                     // a launcher that was beginning has handed it to nobody
+      while (const int number = signals.next()) handle(number);
       if (hasOutput && ready > 0 && files[1].revents) {
         if (isRead) hasOutput = pass();
         isRead = !isRead;
@@ -162,6 +161,7 @@ private:
   }
   /// A launcher hands signals on; of what is none, a script that waits for one, all processes get them.
   void send(int number) const {
+    if (status_ >= 0) return;
     (void)::kill(isKnown_ ? launcher_ : -launcher_, number);
     if (number != SIGTSTP) (void)::kill(-launcher_, SIGCONT); // also where a terminal has stopped it
   }

@@ -392,6 +392,19 @@ class Ranks(unittest.TestCase):
                     time.sleep(0.1)
                 self.assertEqual(alive(), [])
 
+    def test_a_signal_is_heard_while_nobody_reads_the_output(self):
+        script = self.path("chatty.sh")
+        with open(script, "w") as f:
+            f.write("#!/bin/sh\nexec yes\n")
+        os.chmod(script, 0o755)
+        process = subprocess.Popen([OPC, "run", data("mlp.pbtxt"), "--fill", "rand", "--ranks", "2", "--launcher", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        self.assertEqual(process.stdout.read(2), b"y\n")
+        time.sleep(0.5)  # the pipe is full
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(60), 128 + signal.SIGTERM)
+
     @unittest.skipUnless(HAS_MPI, "no mpirun, or opc was built without MPI")
     def test_a_launcher_ends_with_opc(self):
         metrics = self.path("killed.jsonl")
