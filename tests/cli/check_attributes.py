@@ -175,6 +175,18 @@ class Attributes(Checks):
             self.write("g.opc.lock", relocked(lock.replace(was, "random_normal_conf " + text)))
             self.assertEqual([f["rule"] for f in self.findings("g.pbtxt", code=1 if found else 0)], found, text)
 
+    def test_attributes_of_a_later_version(self):
+        """An op has got an attribute since the lock was written: its default is what was meant."""
+        lock = self.locked(noted("text", 'at_string: "a"'))
+        for attribute, is_default in (("number", True), ("integers", True), ("text", False)):
+            with self.subTest(attribute):
+                old = re.sub(rf'"{attribute}":(\{{[^{{}}]*\}}|"[^"]*"),?', "", lock).replace(",}", "}")
+                self.assertNotEqual(old, lock)
+                self.write("g.opc.lock", relocked(old))
+                rules = [] if is_default else ["OP_ATTR_CHANGED"]
+                self.assertEqual([f["rule"] for f in self.findings("g.pbtxt", code=0 if is_default else 1)], rules)
+                self.assertEqual([f["rule"] for f in self.diff("g.opc.lock", "g.pbtxt", code=0 if is_default else 1)], rules)
+
     def test_a_name_that_another_op_has_taken(self):
         """The output reads the tensor of the name that it read, and another op makes it."""
         def graph(first, second):

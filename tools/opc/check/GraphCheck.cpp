@@ -172,6 +172,7 @@ private:
       return;
     }
     checked_.locked = *std::move(lock);
+    completeAttributes(registry_, &checked_.locked->facts);
     target_ = checked_.locked->target;
   }
 

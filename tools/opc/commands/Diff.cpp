@@ -184,6 +184,7 @@ private:
     for (FactsInput *side : {&sides.a, &sides.b}) {
       FactsInput &other = side == &sides.a ? sides.b : sides.a;
       if (side->isLock) forgetWhatLockLacks(side->detailed, &side->facts, &other.facts);
+      if (side->isLock && other.registry) completeAttributes(*other.registry, &side->facts);
       if (!other.hasConstants)
         forgetConstants(other.facts, &side->facts);
       else if (!other.isLock)

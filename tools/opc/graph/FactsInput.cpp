@@ -191,6 +191,13 @@ bool haveDigests(const GraphFacts &facts) {
                      [](const GraphTensor &v) { return !v.digest.empty(); });
 }
 
+void completeAttributes(const Registry &registry, GraphFacts *facts) {
+  for (GraphOp &op : facts->ops)
+    if (const user_op::OpDef *def = registry.findOp(op.type))
+      for (const user_op::AttrDef &attr : def->attrs)
+        if (!attr.defaultValue.empty()) op.attrs.emplace(attr.name, attr.defaultValue);
+}
+
 bool looksLikeLock(const GraphInput &input) {
   static const std::string kStart = "{\"opc_lock\"";
   return input.bytes.view().substr(0, kStart.size()) == kStart;

@@ -69,6 +69,9 @@ bool looksLikeLock(const GraphInput &input);
 /// The facts that a lock file holds, and the mesh that they are for (nothing for one device). Errors: OPC0120.
 Result<FactsInput> factsOfLock(const GraphInput &input, std::optional<MeshRequest> *mesh);
 
+/// Gives ops of a lock their definitions' defaults for attributes that they lack: an earlier opc, or plugin, had none.
+void completeAttributes(const Registry &registry, GraphFacts *facts);
+
 /// Takes from a graph's facts what a plan does not say, before the two are compared.
 void forgetWhatPlansLack(GraphFacts *facts);
 /// Takes what digestValues() gave, before they are compared with those of a graph that holds no values.
