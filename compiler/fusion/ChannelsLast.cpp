@@ -109,12 +109,6 @@ private:
     return known;
   }
 
-  static void setAttribute(ir::UserOp op, StringRef name, const AttrValue &value) {
-    NamedAttrList attrs(op.getOpAttrs());
-    attrs.set(name, ir::toMlir(op.getContext(), value));
-    op.setOpAttrsAttr(attrs.getDictionary(op.getContext()));
-  }
-
   /// A copy of `op` that reads `operands` and makes a channels_last image; its old result becomes a move of that.
   /// `name` is the attribute that says which axes are which, where there is one.
   void rewrite(ir::UserOp op, ArrayRef<Value> operands, StringRef name = "", const AttrValue &value = {}) {

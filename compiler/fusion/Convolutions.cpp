@@ -96,12 +96,12 @@ bool fits(ir::UserOp op) {
   return type && type.getElementType().isF32() && in && in.hasStaticShape() && in.getNumElements() != 0;
 }
 
-/// Windows that minimal filtering is for.
-bool hasDense3x3(ir::UserOp conv, int64_t channelAxis) {
+/// Windows that minimal filtering is for, of an op with such a weight.
+bool hasDense3x3(ir::UserOp conv, StringRef weightArg, int64_t channelAxis) {
   const auto areOne = [&](const char *attribute) {
     return llvm::all_of(conv.attribute<std::vector<int32_t>>(attribute, {}), [](int32_t v) { return v == 1; });
   };
-  const auto weight = cast<RankedTensorType>(conv.input("weight").getType());
+  const auto weight = cast<RankedTensorType>(conv.input(weightArg).getType());
   if (weight.getRank() != 4 || conv.attribute<int32_t>("groups", 1) != 1) return false;
   const int64_t first = channelAxis == 1 ? 2 : 1;
   return weight.getDimSize(first) == 3 && weight.getDimSize(first + 1) == 3 && areOne("strides") &&
@@ -136,7 +136,7 @@ void fuse(ir::UserOp conv, bool winograd, const KeptTensors &kept) {
       .attr("activation", AttrValue(chain.activation))
       .attr("activation_min", AttrValue(chain.low))
       .attr("activation_max", AttrValue(chain.high));
-  if (winograd && hasDense3x3(conv, chain.channel)) maker.attr("winograd", AttrValue(true));
+  if (winograd && hasDense3x3(conv, "weight", chain.channel)) maker.attr("winograd", AttrValue(true));
   ir::UserOp fused = maker.make(ir::locationOfMaker(chain.last), "out", chain.last.getType());
   chain.last.replaceAllUsesWith(fused.getOuts()[0]);
   for (Operation *op : llvm::reverse(chain.taken)) op->erase();
@@ -151,6 +151,17 @@ void fuseConvolutions(ModuleOp module, bool winograd, const KeptTensors &kept) {
     if (fits(op)) convolutions.push_back(op);
   });
   for (ir::UserOp op : convolutions) fuse(op, winograd, kept);
+}
+
+void filterConvolutions(ModuleOp module) {
+  module.walk([](ir::UserOp op) {
+    const bool isForward = op.getOpType() == "conv2d";
+    if (!isForward && op.getOpType() != "conv_data_grad") return;
+    const auto type = dyn_cast<RankedTensorType>(op.getOuts()[0].getType());
+    if (!type || !isa<FloatType>(type.getElementType()) || type.getElementType().isF64()) return;
+    const bool last = op.attribute<std::string>("data_format", "channels_first") == "channels_last";
+    if (hasDense3x3(op, isForward ? "weight" : "filter", last ? 3 : 1)) setAttribute(op, "winograd", AttrValue(true));
+  });
 }
 
 } // namespace opc

@@ -32,6 +32,12 @@ bool isKept(Value v, const KeptTensors &kept) {
   return llvm::any_of(kept, [&](const std::string &glob) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; });
 }
 
+void setAttribute(ir::UserOp op, StringRef name, const AttrValue &value) {
+  NamedAttrList attrs(op.getOpAttrs());
+  attrs.set(name, ir::toMlir(op.getContext(), value));
+  op.setOpAttrsAttr(attrs.getDictionary(op.getContext()));
+}
+
 #define GEN_PASS_DEF_WIDENHALF
 #define GEN_PASS_DEF_FUSECONVOLUTIONS
 #define GEN_PASS_DEF_FUSEATTENTION
@@ -49,7 +55,10 @@ struct WidenHalfPass : impl::WidenHalfBase<WidenHalfPass> {
 struct FuseConvolutionsPass : impl::FuseConvolutionsBase<FuseConvolutionsPass> {
   using Base::Base;
   void runOnGraph() override {
-    if (trains(getOperation())) return;
+    if (trains(getOperation())) {
+      if (winograd) filterConvolutions(getOperation());
+      return;
+    }
     const KeptTensors kept(keeps.begin(), keeps.end());
     fuseConvolutions(getOperation(), winograd, kept);
     fuseIntegers(getOperation(), kept);

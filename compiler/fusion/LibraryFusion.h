@@ -3,7 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "mlir/IR/BuiltinOps.h"
+#include "AttrBridge.h"
+#include "OpcDialect.h"
 
 #include <string>
 #include <vector>
@@ -20,9 +21,13 @@ using KeptTensors = std::vector<std::string>;
 /// conv2d, bias_add, normalization with stored statistics, addition of a tensor, relu or clip -> fused_conv2d (f32).
 /// `winograd`: 3x3 windows may be computed by minimal filtering.
 void fuseConvolutions(mlir::ModuleOp module, bool winograd, const KeptTensors &kept);
+/// The same leave for conv2d and conv_data_grad of a graph that trains, whose weights change.
+void filterConvolutions(mlir::ModuleOp module);
 /// integer_conv2d and integer_matmul, maximum with 0, requantize or dequantize_linear -> fused_integer_conv2d,
 /// fused_integer_matmul.
 void fuseIntegers(mlir::ModuleOp module, const KeptTensors &kept);
+/// The op with another value of an attribute.
+void setAttribute(ir::UserOp op, llvm::StringRef name, const AttrValue &value);
 /// Whether one of the globs fits `v`'s name.
 bool isKept(mlir::Value v, const KeptTensors &kept);
 /// batch_matmul of queries and keys, a factor, a mask, softmax, batch_matmul with values ->

@@ -216,8 +216,8 @@ def FuseConvolutions : GraphPass<"opc-fuse-convolutions"> {
   let description = [{
     Joins bias_add, normalization with stored statistics, addition of a tensor, relu and clip into the convolution, and
     what makes bytes or real numbers of 32-bit sums into convolutions and products of 8-bit integers.
-    A result that anybody else reads, that is an output, or that `keep` names, stays a tensor of its own. Does nothing
-    to a graph that trains.
+    A result that anybody else reads, that is an output, or that `keep` names, stays a tensor of its own. In a graph that
+    trains all ops stay; with `winograd` conv2d and conv_data_grad get that attribute.
   }];
   let options = [
     Option<"winograd", "winograd", "bool", "true", "Let kernels compute 3x3 windows by Winograd's minimal filtering">,

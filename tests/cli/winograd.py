@@ -1,10 +1,11 @@
-# 3x3 convolutions by minimal filtering: near f64, the same bits for threads, batches, processors and programs, direct where numbers are far apart or with --no-winograd.
+# 3x3 convolutions by minimal filtering: near f64, the same bits for threads, batches, processors and programs, direct where numbers are far apart or with --no-winograd; in training beside PyTorch.
 # SPDX-License-Identifier: Apache-2.0
 import os
 import subprocess
 import unittest
 
 import numpy as np
+import torch
 
 from folder_test import FolderTest
 
@@ -24,9 +25,12 @@ def op(name, kind, inputs, out, attrs=""):
     return f'op {{ name: "{name}" user_conf {{ op_type_name: "{kind}" {args} output {{ key: "{out}" value {{ s: "{name}/{out}_0" }} }} {attrs} }} }}'
 
 
+def ints(key, *values):
+    return f'attr {{ key: "{key}" value {{ at_list_int32 {{ ' + " ".join(f"val: {i}" for i in values) + " } } }"
+
+
 def network(batch, channels, filters, side):
     """A convolution, a bias and relu."""
-    ints = lambda key, *v: f'attr {{ key: "{key}" value {{ at_list_int32 {{ ' + " ".join(f"val: {i}" for i in v) + " } } }"
     number = lambda key, v: f'attr {{ key: "{key}" value {{ at_int32: {v} }} }}'
     return "\n".join([
         f'op {{ name: "x" input_conf {{ out: "out" blob_conf {{ {dims(batch, channels, side, side)} data_type: kFloat }} }} }}',
@@ -159,6 +163,42 @@ class Winograd(FolderTest):
             np.savez(self.path("w.npz"), w=w * np.float32(factor), b=self.b * 0)
             direct = self.values(x, "--no-winograd")
             np.testing.assert_allclose(self.values(x), direct, rtol=1e-4, atol=2e-5 * np.sqrt(np.mean(direct.astype(np.float64)**2)) + 1e-44)
+
+    def test_training(self):
+        """Results and gradients of two convolutions whose weights change, against PyTorch in f64."""
+        batch, channels, filters, side = 4, 16, 32, 14
+        weights = {"w1": (filters, channels, 3, 3), "w2": (channels, filters, 3, 3)}
+        text = [f'op {{ name: "x" input_conf {{ out: "out" blob_conf {{ {dims(batch, channels, side, side)} data_type: kFloat }} }} }}',
+                *(f'op {{ name: "{n}" variable_conf {{ out: "out" {dims(*shape)} data_type: kFloat initializer {{ constant_conf {{ value: 0 }} }} }} }}' for n, shape in weights.items()),
+                op("c1", "conv2d", {"in": "x/out", "weight": "w1/out"}, "out", ints("padding_before", 1, 1)), op("r", "relu", {"x": "c1/out_0"}, "y"),
+                op("c2", "conv2d", {"in": "r/y_0", "weight": "w2/out"}, "out", ints("padding_before", 1, 1)), op("s", "square", {"x": "c2/out_0"}, "y"),
+                op("loss", "reduce_mean", {"input_tensor": "s/y_0"}, "output_tensor", ints("axis", 0, 1, 2, 3)), 'op { name: "c" output_conf { in: "c2/out_0" out: "out" } }', ""]
+        with open(self.path("train.pbtxt"), "w", encoding="utf-8") as f:
+            f.write("\n".join(text))
+        given = {n: (self.draw.standard_normal(shape) / np.sqrt(9 * shape[1])).astype(np.float32) for n, shape in weights.items()}
+        np.savez(self.path("w.npz"), **given)
+        x = self.draw.standard_normal((batch, channels, side, side), dtype=np.float32)
+        self.run_(OPC, "grad", "train.pbtxt", "--config", "none", "--loss", "loss", "--wrt", "w1", "--wrt", "w2", "--wrt", "x", "-o", "grads.pbtxt", "-q")
+        np.save(self.path("x.npy"), x)
+
+        def values(*more, level=None):
+            self.run_(OPC, "run", "--config", "none", "grads.pbtxt", "--weights", "w.npz", "--input", "x=@x.npy", "--outputs", "made.npz", *more, level=level)
+            with np.load(self.path("made.npz")) as z:
+                return {name: z[name] for name in z.files}
+
+        fast, direct = values("-j", "1"), values("--no-winograd")
+        of = {n: torch.tensor(v.astype(np.float64), requires_grad=True) for n, v in (*given.items(), ("x", x))}
+        c = torch.conv2d(torch.relu(torch.conv2d(of["x"], of["w1"], padding=1)), of["w2"], padding=1)
+        (c * c).mean().backward()
+        for name, expected in (("c", c.detach()), *((f"{n}.grad", t.grad) for n, t in of.items())):
+            with self.subTest(tensor=name):
+                expected = expected.numpy()
+                self.assertLess(np.abs(fast[name] - expected).max(), 2e-5 * np.sqrt(np.mean(expected**2)))
+                self.assertTrue((fast[name] != direct[name]).any())
+                for more in ((), ("-j", "2"), ("-j", "5", "--no-codegen")):
+                    np.testing.assert_array_equal(values(*more)[name], fast[name])
+                np.testing.assert_array_equal(values(level="v3")[name], fast[name])
+                np.testing.assert_array_equal(values("--no-fuse")[name], direct[name])
 
     def test_python(self):
         """Graph.compile has the same choice."""

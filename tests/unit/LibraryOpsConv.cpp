@@ -227,3 +227,80 @@ TEST_CASE("transposed convolutions are the adjoint of convolutions", "[library]"
                       {}}),
              Catch::Contains("output_padding is 1"));
 }
+
+namespace {
+
+struct FilteredCase {
+  int64_t batch, channels, filters, rows, columns;
+  int32_t padding;
+  bool last;
+};
+
+/// 3x3 windows: conv2d of noise, or of such a result's gradient that by its images.
+OpCall filtered(const FilteredCase &k, bool isGradient, DataType type) {
+  const std::vector<int64_t> in = {k.rows, k.columns},
+                             out = {k.rows + 2 * k.padding - 2, k.columns + 2 * k.padding - 2};
+  const TestTensor image = randomTensor(type, layout(k.batch, k.channels, in, k.last), 1);
+  const TestTensor weight = randomTensor(type, layout(k.filters, k.channels, {3, 3}, k.last), 2);
+  OpCall call{"conv2d", {{"in", image}, {"weight", weight}, {"bias", randomTensor(type, {k.filters}, 3)}}, {}, {}, {}};
+  if (isGradient)
+    call = {"conv_data_grad",
+            {{"dy", randomTensor(type, layout(k.batch, k.filters, out, k.last), 4)},
+             {"filter", weight},
+             {"x_like", image},
+             {"_add_to_output", randomTensor(type, image.shape(), 5)}},
+            {{"num_spatial_dims", int32_t{2}}, {"kernel_size", Ints{3, 3}}},
+            {},
+            {}};
+  call.attrs["padding_before"] = Ints{k.padding, k.padding};
+  call.attrs["data_format"] = std::string(k.last ? "channels_last" : "channels_first");
+  return call;
+}
+
+std::vector<double> resultOf(const OpCall &call) {
+  return runEverywhere(call).at(call.op == "conv2d" ? "out" : "dx").values;
+}
+
+} // namespace
+
+TEST_CASE("convolutions by minimal filtering whose weight changes", "[library][winograd]") {
+  const std::vector<FilteredCase> cases = {{4, 16, 32, 12, 12, 1, false}, {2, 48, 16, 17, 14, 1, true},
+                                           {1, 64, 16, 30, 21, 1, false}, {8, 16, 16, 8, 8, 1, true},
+                                           {2, 32, 48, 18, 19, 0, false}, {2, 32, 16, 16, 16, 2, false}};
+  for (const FilteredCase &k : cases)
+    for (const bool isGradient : {false, true}) {
+      INFO(k.channels << " channels, " << k.filters << " filters, " << k.rows << " x " << k.columns << ", padding "
+                      << k.padding << (isGradient ? ", gradient" : ""));
+      OpCall call = filtered(k, isGradient, kFloat);
+      const std::vector<double> direct = resultOf(call), exact = resultOf(filtered(k, isGradient, kDouble));
+      call.attrs["winograd"] = true;
+      const std::vector<double> fast = resultOf(call);
+      const double rms = std::sqrt(static_cast<double>(9 * (isGradient ? k.filters : k.channels))) / 3;
+      double most = 0;
+      REQUIRE(fast.size() == exact.size());
+      for (size_t i = 0; i < fast.size(); ++i) most = std::max(most, std::abs(fast[i] - exact[i]));
+      CHECK(most < 2e-5 * rms);
+      // Padding is 2 less it, where the gradient is computed.
+      CHECK((fast != direct) == (k.padding == 1 || (k.padding == 2) == isGradient));
+    }
+}
+
+TEST_CASE("convolutions by minimal filtering whose weight changes: what is far from the rest", "[library][winograd]") {
+  const FilteredCase k{4, 16, 16, 12, 12, 1, false};
+  for (const bool isGradient : {false, true})
+    for (const size_t input : {size_t{0}, size_t{1}})
+      for (const double value : {double(INFINITY), double(NAN), 1e30, 1e7}) {
+        INFO("input " << input << ": " << value << (isGradient ? ", gradient" : ""));
+        OpCall call = filtered(k, isGradient, kFloat);
+        call.inputs[input].second.values[100] = value;
+        const std::vector<double> direct = resultOf(call);
+        call.attrs["winograd"] = true;
+        const std::vector<double> fast = resultOf(call);
+        size_t differ = 0;
+        for (size_t i = 0; i < fast.size(); ++i)
+          differ += std::isnan(direct[i])
+                        ? !std::isnan(fast[i])
+                        : fast[i] != direct[i] && !(std::abs(fast[i] - direct[i]) <= 1e-4 + 1e-5 * std::abs(direct[i]));
+        CHECK(differ == 0);
+      }
+}

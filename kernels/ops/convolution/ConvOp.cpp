@@ -13,6 +13,8 @@ void convArgs(OpRegistry &op) {
       .Attr<int32_t>("groups", 1);
 }
 
+void filteringArg(OpRegistry &op) { op.Attr<bool>("winograd", false); }
+
 ComputeComplexityFn convOperations(const char *arg, const char *weight) {
   return [=](InferContext *ctx) -> Maybe<double> {
     return 2.0 * static_cast<double>(ctx->In(arg).shape().elem_cnt()) *

@@ -33,7 +33,8 @@ template <class T> class ConvKernel final : public StagedKernel<T> {
     const TensorDesc &in = ctx->Desc("in");
     const ConvGeometry g =
         valueOf(convGeometry(in, ctx->Desc("weight"), ctx->user_op_conf(), spatialDims(in), Extent::kPiece));
-    return bindConvolution(ctx, staged, g, ConvDirection::kForward, "in", "weight", "out");
+    const bool mayFilter = g.dims == 2 && ctx->Attr<bool>("winograd");
+    return bindConvolution(ctx, staged, g, ConvDirection::kForward, "in", "weight", "out", mayFilter);
   }
 };
 
@@ -60,8 +61,10 @@ std::function<void(OpRegistry &)> definition(int dims) {
              "kernel...]; channels_last: [N, spatial..., C] and [filters, kernel..., C / groups]. Each side is padded "
              "by padding_before. Empty lists mean no padding, strides and dilation of 1; filters and kernel_size, when "
              "given, must agree with weight. bias_multiplier (a vector of ones that older graphs pass) and "
-             "tuning_cache are ignored.")
+             "tuning_cache are ignored." +
+             (dims == 2 ? kFilteringDoc : ""))
         .Kernel<ConvKernel, types::Floating>("in");
+    if (dims == 2) op.With(filteringArg);
   };
 }
 

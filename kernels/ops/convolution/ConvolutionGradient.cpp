@@ -143,7 +143,8 @@ Maybe<void> dataGradSignatures(SbpContext *ctx) {
 template <class T> class ConvDataGradKernel final : public StagedKernel<T> {
   std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
     const ConvGeometry g = geometryOf(ctx, "x_like", "filter");
-    return bindConvolution(ctx, staged, g, ConvDirection::kData, "dy", "filter", "dx");
+    const bool mayFilter = g.dims == 2 && ctx->Attr<bool>("winograd");
+    return bindConvolution(ctx, staged, g, ConvDirection::kData, "dy", "filter", "dx", mayFilter);
   }
 };
 
@@ -154,12 +155,14 @@ REGISTER_USER_OP("conv_data_grad")
     .OptionalInput("_add_to_output")
     .Output("dx")
     .With(gradDefinition)
+    .With(filteringArg)
     .SetTensorDescInferFn(inferDataGrad)
     .SetGetSbpFn(dataGradSignatures)
     .SetComputeComplexityFn(convOperations("dy", "filter"))
     .Doc("The gradient of a convolution over num_spatial_dims dimensions by its input: dx, of the shape of x_like "
          "(whose values are not read), sums dy[n, o, p] * filter[o, c, k] over the o, p and k that used it; plus "
-         "_add_to_output when it is given. The attributes are those of the convolution.")
+         "_add_to_output when it is given. The attributes are those of the convolution." +
+         std::string(kFilteringDoc))
     .Cases(withWindows(
         Case("plain").In("dy", {2, 4, 5, 4}).In("filter", {4, 3, 3, 3}).In("x_like", {2, 3, 5, 4}),
         Case("strided_groups").In("dy", {1, 6, 3, 3}).In("filter", {6, 2, 2, 2}).In("x_like", {1, 4, 7, 6}),

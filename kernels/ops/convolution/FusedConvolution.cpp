@@ -191,7 +191,7 @@ REGISTER_USER_OP("fused_conv2d")
     .Attr<std::string>("activation", "")
     .Attr<double>("activation_min", 0.0)
     .Attr<double>("activation_max", 0.0)
-    .Attr<bool>("winograd", false)
+    .With(filteringArg)
     .SetTensorDescInferFn(infer)
     .Sharding(sharding)
     .SetComputeComplexityFn(convOperations("out", "weight"))
@@ -201,9 +201,9 @@ REGISTER_USER_OP("fused_conv2d")
          "norm is the normalization of the filters with stored statistics, (v - moving_mean) / sqrt(moving_variance "
          "+ epsilon) * gamma + beta, when they are given; it is folded into the weight. act is nothing, relu, or "
          "clip to [activation_min, activation_max], which keep NaN. data_format is the "
-         "layout of in and out, weight_format that of the weight. With winograd 3x3 windows may be computed by minimal "
-         "filtering, whose errors are larger (docs/numerics.md#convolutions). The compiler makes this op from a "
-         "graph's conv2d (docs/adr/0006-library-fusion.md).")
+         "layout of in and out, weight_format that of the weight. The compiler makes this op from a graph's conv2d "
+         "(docs/adr/0006-library-fusion.md)." +
+         std::string(kFilteringDoc))
     .Cases({Case("plain")
                 .In("in", {2, 3, 8, 7})
                 .In("weight", {8, 3, 3, 3})

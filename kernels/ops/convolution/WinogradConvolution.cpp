@@ -28,13 +28,13 @@ constexpr float kLargest = 1e13f, kLeast = 1e-12f;
 int64_t tilesAlong(int64_t results) { return (results + kTile - 1) / kTile; }
 
 /// Whether a sample takes enough less than in a direct convolution: 0.3 to 0.6 of its time on a Zen 4 with AVX2 and
-/// with AVX-512, 0.7 to 0.9 where there are four tiles.
+/// with AVX-512, 0.7 to 0.9 where there are four tiles. Images in channels_last.
 bool fits(const ConvGeometry &g) {
   constexpr int64_t kLeastTiles = 4;
   const auto is = [&](const Spatial &s, int64_t first, int64_t others) {
     return s[0] == first && s[1] == others && s[2] == others;
   };
-  if (g.dims != 2 || !g.channelsLast || g.groups != 1 || g.batch == 0 || !is(g.kernel, 1, 3) || !is(g.stride, 1, 1) ||
+  if (g.dims != 2 || g.groups != 1 || g.batch == 0 || !is(g.kernel, 1, 3) || !is(g.stride, 1, 1) ||
       !is(g.dilation, 1, 1))
     return false;
   for (const size_t i : {1, 2})
@@ -44,40 +44,93 @@ bool fits(const ConvGeometry &g) {
          results * 10 >= 6 * tiles * kTile * kTile; // of whose results so many are there
 }
 
-/// [filters, channels, 9] or [filters, 9, channels] to the layout of WinogradTiles::weight by kLanes filters.
-void pack(const ConvGeometry &g, bool last, const float *weight, float *to) {
-  const int64_t byChannel = last ? 1 : 9, byPixel = last ? g.channels : 1;
-  for (int64_t panel = 0; panel < g.filters / kLanes; ++panel)
-    for (int64_t c = 0; c < g.channels; ++c)
-      for (int64_t p = 0; p < 9; ++p)
-        for (int64_t f = 0; f < kLanes; ++f)
-          *to++ = weight[(panel * kLanes + f) * g.channels * 9 + c * byChannel + p * byPixel];
+constexpr int64_t kWindow = 9, kPanel = kWindow * kLanes; // numbers of a channel in kLanes filters
+
+/// The convolution that is the gradient of `g`, whose strides are 1, by its images.
+ConvGeometry adjoint(ConvGeometry g) {
+  std::swap(g.channels, g.filters);
+  std::swap(g.in, g.out);
+  for (const size_t i : {1, 2}) g.padding[i] = 2 - g.padding[i];
+  return g;
+}
+
+float numberOf(uint32_t bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
 }
 
 } // namespace
 
-/// The weight of all kernels that share it: when a second one is made, the memory that it came from may be gone.
-struct WinogradConvolution::Packed {
-  Packed(const ConvGeometry &g, bool last, const float *weight) : numbers(g.filters * g.channels * 9) {
-    pack(g, last, weight, numbers.get());
-    const int64_t count = g.filters * g.channels * 9;
-    float largest = 0;
-    isInRange = std::all_of(numbers.get(), numbers.get() + count, [&](float w) {
-      largest = std::max(largest, std::fabs(w));
-      return std::fabs(w) <= kLargest; // which a NaN is not
-    });
-    isInRange = isInRange && largest >= kLeast;
-    if (!isInRange) return;
-    constexpr float kSmall = 1e-20f; // a number that is too large for a transform shows all the same
-    scales.assign(static_cast<size_t>(g.channels), kSmall);
-    for (int64_t i = 0; i < count; ++i) {
-      float &scale = scales[static_cast<size_t>(i / (9 * kLanes) % g.channels)];
-      scale = std::max(scale, std::fabs(numbers.get()[i]) / largest);
+/// Where the elements of a weight [filters, channels, 9] lie.
+struct WinogradConvolution::WeightLayout {
+  int64_t filter, channel, pixel, first;
+  /// `last`: channels lie behind the window. Of an adjoint convolution the weight is that of `g` with filters and
+  /// channels in each other's place, windows from behind.
+  static WeightLayout of(const ConvGeometry &g, bool last, ConvDirection direction) {
+    const int64_t filter = g.channels * kWindow, channel = last ? 1 : kWindow, pixel = last ? g.channels : 1;
+    if (direction == ConvDirection::kForward) return {filter, channel, pixel, 0};
+    return {channel, filter, -pixel, (kWindow - 1) * pixel};
+  }
+};
+
+/// A weight by kLanes filters, as WinogradTiles::weight takes it, and what is known of its numbers.
+struct WinogradConvolution::Weight {
+  const float *numbers = nullptr; // [filters / 16, channels, 9, 16]
+  std::vector<float> scales;      // of each channel, its largest weight over that of all
+  bool isInRange = false;
+
+  /// The filters of a panel; `largest` gets the bits of each channel's largest magnitude in it.
+  static void packPanel(const WinogradTiles &tiles, const float *weight, const WeightLayout &from, int64_t channels,
+                        int64_t panel, float *to, uint32_t *largest) {
+    static const std::vector<float> one(static_cast<size_t>(kPanel), 1.0f);
+    for (int64_t c = 0; c < channels; ++c, to += kPanel) {
+      const float *const w = weight + from.first + panel * kLanes * from.filter + c * from.channel;
+      for (int64_t p = 0; p < kWindow; ++p)
+        for (int64_t f = 0; f < kLanes; ++f) to[p * kLanes + f] = w[f * from.filter + p * from.pixel];
+      largest[c] = tiles.largest(to, one.data(), kPanel);
     }
   }
-  cpu::Scratch<float> numbers; // [filters / 16, channels, 9, 16]
-  std::vector<float> scales;   // of each channel, its largest weight over that of all
-  bool isInRange;
+  /// `largest`: [panels, channels].
+  void judge(const std::vector<uint32_t> &largest, size_t channels) {
+    uint32_t most = 0, ofChannel;
+    for (const uint32_t bits : largest) most = std::max(most, bits);
+    isInRange = numberOf(most) >= kLeast && numberOf(most) <= kLargest; // which a NaN is not
+    constexpr float kSmall = 1e-20f; // a number that is too large for a transform shows all the same
+    scales.assign(channels, kSmall);
+    for (size_t c = 0; isInRange && c < channels; ++c) {
+      ofChannel = 0;
+      for (size_t at = c; at < largest.size(); at += channels) ofChannel = std::max(ofChannel, largest[at]);
+      scales[c] = std::max(kSmall, numberOf(ofChannel) / numberOf(most));
+    }
+  }
+};
+
+/// That of all kernels that share it: when a second one is made, the memory that it came from may be gone.
+struct WinogradConvolution::Packed : Weight {
+  Packed(const WinogradTiles &tiles, const ConvGeometry &g, bool last, const float *weight)
+      : memory(g.filters * g.channels * kWindow) {
+    const int64_t panels = g.filters / kLanes;
+    std::vector<uint32_t> largest(static_cast<size_t>(panels * g.channels));
+    for (int64_t i = 0; i < panels; ++i)
+      packPanel(tiles, weight, WeightLayout::of(g, last, ConvDirection::kForward), g.channels, i,
+                memory.get() + i * g.channels * kPanel, largest.data() + i * g.channels);
+    numbers = memory.get();
+    judge(largest, static_cast<size_t>(g.channels));
+  }
+  cpu::Scratch<float> memory;
+};
+
+/// What is made anew in each run, in memory that is lent for it.
+struct WinogradConvolution::Edges {
+  const float *weight;
+  WeightLayout layout;
+  std::vector<uint32_t> largest; // of the weight, [panels, channels]
+  Weight packed;
+  int64_t weightCount, sourceCount = 0, targetCount = 0; // numbers; of images that lie in channels_first
+  std::optional<cpu::DnnlExecution> reorderSource, reorderTarget;
+
+  int64_t count() const { return weightCount + sourceCount + targetCount; }
 };
 
 /// Tiles [begin, end) of all samples' in a row, transformed by blocks of kBlock: [block][number][tile][channel].
@@ -90,26 +143,69 @@ struct WinogradConvolution::Stage {
 std::unique_ptr<WinogradConvolution> WinogradConvolution::create(const ConvGeometry &g, const float *source,
                                                                  const float *weight, const float *bias, float *target,
                                                                  const ConvExtras &extras) {
-  if (!fits(g)) return nullptr;
-  std::unique_ptr<WinogradConvolution> made(new WinogradConvolution(g, source, weight, bias, target, extras));
-  return made->packed().isInRange ? std::move(made) : nullptr;
+  if (!g.channelsLast || !fits(g)) return nullptr;
+  std::unique_ptr<WinogradConvolution> made(new WinogradConvolution(g, source, bias, target, extras));
+  const bool last = extras.weightLast.value_or(true);
+  const std::string key = extras.packKey.empty() ? "" : extras.packKey + (last ? "winograd last" : "winograd first");
+  made->shared_ = sharedPack(key, [&] { return std::make_shared<const Packed>(made->tiles_, g, last, weight); });
+  made->weight_ = static_cast<const Packed *>(made->shared_.get());
+  return made->weight_->isInRange ? std::move(made) : nullptr;
 }
 
-const WinogradConvolution::Packed &WinogradConvolution::packed() const {
-  return *static_cast<const Packed *>(weight_.get());
+std::unique_ptr<WinogradConvolution> WinogradConvolution::ofChanging(const ConvGeometry &of, ConvDirection direction,
+                                                                     const float *source, const float *weight,
+                                                                     const float *bias, float *target) {
+  constexpr int64_t kLeastTiles = 32; // for which a weight is worth its way
+  const ConvGeometry g = direction == ConvDirection::kForward ? of : adjoint(of);
+  if (!fits(g) || g.batch * tilesAlong(g.out[1]) * tilesAlong(g.out[2]) < kLeastTiles) return nullptr;
+  std::unique_ptr<WinogradConvolution> made(new WinogradConvolution(g, source, bias, target, {}));
+  made->edges_ = std::make_unique<Edges>();
+  Edges &e = *made->edges_;
+  e.weight = weight;
+  e.layout = WeightLayout::of(of, of.channelsLast, direction);
+  e.largest.resize(static_cast<size_t>(g.filters / kLanes * g.channels));
+  e.weightCount = g.filters * g.channels * kWindow;
+  made->weight_ = &e.packed;
+  if (g.channelsLast) return made;
+  ConvGeometry last = g;
+  last.channelsLast = true;
+  e.sourceCount = g.inShape().elem_cnt();
+  e.targetCount = g.outShape().elem_cnt();
+  e.reorderSource = dnnlReorderOf(dnnlIn(g, g.batch), source, dnnlIn(last, g.batch), nullptr);
+  e.reorderTarget = dnnlReorderOf(dnnlOut(last, g.batch), nullptr, dnnlOut(g, g.batch), target);
+  return made;
 }
 
-WinogradConvolution::WinogradConvolution(const ConvGeometry &g, const float *source, const float *weight,
-                                         const float *bias, float *target, const ConvExtras &extras)
+WinogradConvolution::WinogradConvolution(const ConvGeometry &g, const float *source, const float *bias, float *target,
+                                         const ConvExtras &extras)
     : tiles_(cpu::winogradTiles()), geometry_(g), extras_(extras), samples_(g.batch), tileRows_(tilesAlong(g.out[1])),
       tileColumns_(tilesAlong(g.out[2])), source_(source), bias_(bias), target_(target),
       noBias_(static_cast<size_t>(bias ? 0 : kLanes)), largest_(static_cast<size_t>(g.batch * g.in[1] * g.in[2])),
       isDirect_(static_cast<size_t>(g.batch * tileRows_ * tileColumns_)),
       whole_(EdgeMemory::shared(EdgeMemory::Of::kKernel)), pieces_(EdgeMemory::shared(EdgeMemory::Of::kThread)) {
   geometry_.batch = 1;
-  const bool last = extras.weightLast.value_or(g.channelsLast);
-  const std::string key = extras.packKey.empty() ? "" : extras.packKey + (last ? "winograd last" : "winograd first");
-  weight_ = sharedPack(key, [&] { return std::make_shared<const Packed>(g, last, weight); });
+}
+
+WinogradConvolution::~WinogradConvolution() = default;
+
+/// The weight, and images in channels_last, of this run.
+void WinogradConvolution::prepare(DeviceCtx *ctx, float *memory) {
+  Edges &e = *edges_;
+  const int64_t channels = geometry_.channels;
+  ctx->parallelFor(geometry_.filters / kLanes, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      Weight::packPanel(tiles_, e.weight, e.layout, channels, i, memory + i * channels * kPanel,
+                        e.largest.data() + i * channels);
+  });
+  e.packed.numbers = memory;
+  e.packed.judge(e.largest, static_cast<size_t>(channels));
+  if (!e.reorderSource) return;
+  float *const source = memory + e.weightCount, *const target = source + e.sourceCount;
+  e.reorderSource->rebind(DNNL_ARG_TO, source);
+  e.reorderSource->execute();
+  e.reorderTarget->rebind(DNNL_ARG_FROM, target);
+  source_ = source;
+  target_ = target;
 }
 
 WinogradConvolution::Tile WinogradConvolution::tileAt(int64_t index) const {
@@ -120,6 +216,7 @@ WinogradConvolution::Tile WinogradConvolution::tileAt(int64_t index) const {
 /// Whether the largest of the tile's pixels is near enough to that of each result's window: an error is relative to the
 /// former. What is nothing but zeros has no error.
 bool WinogradConvolution::isAlike(const Tile &t) const {
+  if (!weight_->isInRange) return false;
   constexpr float kFar = 32;
   constexpr int kSide = 6, kResults = static_cast<int>(kTile);
   const ConvGeometry &g = geometry_;
@@ -148,8 +245,18 @@ bool WinogradConvolution::isAlike(const Tile &t) const {
 }
 
 void WinogradConvolution::run(DeviceCtx *ctx) {
+  constexpr int64_t kStage = int64_t{1} << 20; // numbers: 4 MiB
   const int64_t pixels = samples_ * geometry_.in[1] * geometry_.in[2], channels = geometry_.channels;
-  const float *const scales = packed().scales.data();
+  const int64_t tiles = samples_ * tileRows_ * tileColumns_, stride = kBlock * channels + kPadding;
+  const int64_t blocks = std::clamp<int64_t>(kStage / (kNumbers * stride), 1, (tiles + kBlock - 1) / kBlock);
+  const int64_t edges = edges_ ? edges_->count() : 0;
+  EdgeMemory::Lease whole(*whole_, static_cast<size_t>(edges + blocks * kNumbers * stride) * sizeof(float));
+  float *const memory = reinterpret_cast<float *>(whole.data());
+  if (edges_) {
+    cpu::setLibraryThreads(ctx->threads());
+    prepare(ctx, memory);
+  }
+  const float *const scales = weight_->scales.data();
   ctx->parallelFor(pixels, std::max<int64_t>(1, 32768 / channels), [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       constexpr uint32_t kInfinity = 0x7f800000;
@@ -157,21 +264,18 @@ void WinogradConvolution::run(DeviceCtx *ctx) {
       std::memcpy(&largest_[static_cast<size_t>(p)], &bits, sizeof bits);
     }
   });
-  constexpr int64_t kStage = int64_t{1} << 20; // numbers: 4 MiB
-  const int64_t tiles = samples_ * tileRows_ * tileColumns_, stride = kBlock * channels + kPadding;
-  const int64_t blocks = std::clamp<int64_t>(kStage / (kNumbers * stride), 1, (tiles + kBlock - 1) / kBlock);
-  EdgeMemory::Lease whole(*whole_, static_cast<size_t>(blocks * kNumbers * stride) * sizeof(float));
   const size_t piece = static_cast<size_t>(2 * kNumbers * (kChannels * kLanes + kPadding)) * sizeof(float);
   static_assert(kBlock <= kChannels, "a piece has sums of kBlock tiles beside the weight of kChannels");
   for (int64_t at = 0; at < tiles; at += blocks * kBlock) {
     const int64_t behind = std::min(tiles, at + blocks * kBlock);
-    const Stage stage{at, behind, stride, (behind - at + kBlock - 1) / kBlock, reinterpret_cast<float *>(whole.data())};
+    const Stage stage{at, behind, stride, (behind - at + kBlock - 1) / kBlock, memory + edges};
     ctx->parallelFor(behind - at, 4, [&](int64_t b, int64_t e) { transform(stage, at + b, at + e); });
     ctx->parallelFor(geometry_.filters / kLanes * stage.blocks, 1, [&](int64_t b, int64_t e) {
       EdgeMemory::Lease own(*pieces_, piece);
       for (int64_t i = b; i < e; ++i) multiply(stage, i, reinterpret_cast<float *>(own.data()));
     });
   }
+  if (edges_ && edges_->reorderTarget) edges_->reorderTarget->execute();
 }
 
 void WinogradConvolution::transform(const Stage &s, int64_t begin, int64_t end) {
@@ -204,12 +308,12 @@ void WinogradConvolution::multiply(const Stage &s, int64_t item, float *scratch)
   const ConvGeometry &g = geometry_;
   const int64_t panel = item / s.blocks, block = item % s.blocks;
   const int64_t first = s.begin + block * kBlock, rows = std::min(kBlock, s.end - first);
-  const float *const weight = packed().numbers.get() + panel * g.channels * 9 * kLanes;
+  const float *const weight = weight_->numbers + panel * g.channels * kPanel;
   constexpr int64_t kStride = kChannels * kLanes + kPadding;
   float *const u = scratch, *const sums = scratch + kNumbers * kStride;
   for (int64_t c = 0; c < g.channels; c += kChannels) {
     const int64_t channels = std::min(kChannels, g.channels - c);
-    tiles_.weight(weight + c * 9 * kLanes, channels, u, kStride);
+    tiles_.weight(weight + c * kPanel, channels, u, kStride);
     for (int64_t i = 0; i < kNumbers; ++i)
       tiles_.product(s.block(block) + i * s.stride + c, rows, g.channels, u + i * kStride, kLanes, channels,
                      sums + i * kStride, c > 0);
@@ -244,7 +348,7 @@ void WinogradConvolution::multiplyDirectly(const Tile &t, const float *weight, f
       const int64_t begin = std::max<int64_t>(0, -left), end = std::min(columns, g.in[2] - left);
       if (row < 0 || row >= g.in[1] || begin >= end) continue;
       tiles_.product(image + (row * g.in[2] + left + begin) * g.channels, end - begin, g.channels, weight + p * kLanes,
-                     9 * kLanes, g.channels, sums + (i * kTile + begin) * kLanes, true);
+                     kPanel, g.channels, sums + (i * kTile + begin) * kLanes, true);
     }
 }
 
