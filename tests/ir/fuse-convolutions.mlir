@@ -1,5 +1,6 @@
 // conv2d takes what follows it along, unless somebody else reads the result in between.
 // RUN: opc-opt %s --opc-fuse-convolutions --split-input-file | FileCheck %s
+// RUN: opc-opt %s --opc-fuse-convolutions='winograd=false' --split-input-file | FileCheck %s --check-prefix=DIRECT
 // RUN: opc-opt %s --opc-fuse-convolutions='keep=*/z_0' --split-input-file | FileCheck %s --check-prefix=KEPT
 
 // CHECK-LABEL: func.func @block
@@ -89,5 +90,32 @@ func.func @last() {
   %1 = opc.user_op "conv2d"(in: %x, weight: %w) -> (out) {data_format = "channels_last", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, tuning_cache = ""} : (tensor<1x4x4x3xf32>, tensor<5x1x1x3xf32>) -> tensor<1x4x4x5xf32>
   %b = opc.user_op "bias_add"(a: %1, b: %c) -> (out) {axis = -1 : i32} : (tensor<1x4x4x5xf32>, tensor<5xf32>) -> tensor<1x4x4x5xf32>
   opc.output "y"(%b) : tensor<1x4x4x5xf32>
+  return
+}
+
+// -----
+
+// In a graph that trains all ops stay; 3x3 windows may be computed by minimal filtering, those with strides not.
+// CHECK-LABEL: func.func @training
+// CHECK: %[[C:.*]] = opc.user_op "conv2d"{{.*}}strides = array<i32>{{.*}}winograd = true
+// CHECK: opc.user_op "conv2d"(in: %[[C]]{{.*}}strides = array<i32: 2, 2>, tuning_cache = ""}
+// CHECK: opc.user_op "conv_data_grad"{{.*}}winograd = true
+// CHECK: opc.user_op "conv2d"{{.*}}tuning_cache = ""} : (tensor<1x16x8x8xf64>
+// CHECK-NOT: fused_conv2d
+// DIRECT-LABEL: func.func @training
+// DIRECT-NOT: winograd = true
+func.func @training() {
+  %x = opc.input "x" : tensor<1x16x8x8xf32>
+  %w = opc.variable "w" : tensor<16x16x3x3xf32>
+  %dy = opc.input "dy" : tensor<1x16x8x8xf32>
+  %0 = opc.user_op "conv2d"(in: %x, weight: %w) -> (out) {data_format = "channels_first", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32: 1, 1>, strides = array<i32>, tuning_cache = ""} : (tensor<1x16x8x8xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x8x8xf32>
+  %1 = opc.user_op "conv2d"(in: %0, weight: %w) -> (out) {data_format = "channels_first", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32: 1, 1>, strides = array<i32: 2, 2>, tuning_cache = ""} : (tensor<1x16x8x8xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x4x4xf32>
+  %2 = opc.user_op "conv_data_grad"(dy: %dy, filter: %w, x_like: %x) -> (dx) {data_format = "channels_first", dilation_rate = array<i32>, groups = 1 : i32, kernel_size = array<i32: 3, 3>, num_spatial_dims = 2 : i32, padding_before = array<i32: 1, 1>, strides = array<i32>} role backward : (tensor<1x16x8x8xf32>, tensor<16x16x3x3xf32>, tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32>
+  %d = opc.input "d" : tensor<1x16x8x8xf64>
+  %v = opc.variable "v" : tensor<16x16x3x3xf64>
+  %3 = opc.user_op "conv2d"(in: %d, weight: %v) -> (out) {data_format = "channels_first", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32: 1, 1>, strides = array<i32>, tuning_cache = ""} : (tensor<1x16x8x8xf64>, tensor<16x16x3x3xf64>) -> tensor<1x16x8x8xf64>
+  opc.output "a"(%1) : tensor<1x16x4x4xf32>
+  opc.output "b"(%2) : tensor<1x16x8x8xf32>
+  opc.output "c"(%3) : tensor<1x16x8x8xf64>
   return
 }
