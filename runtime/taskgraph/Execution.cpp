@@ -94,7 +94,7 @@ bool TaskGraph::await(const Wait &wait, int64_t step) {
 }
 
 void TaskGraph::abortRun() {
-  aborted_ = true;
+  if (aborted_.exchange(true)) return; // of several lanes that fail one: counters must not pass the end of their type
   // No waiter may stay: every counter passes anything that can be waited for. The next run sets them anew.
   for (Counter &c : counters_) {
     c.fetch_add(int64_t{1} << 60);
