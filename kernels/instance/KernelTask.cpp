@@ -132,7 +132,7 @@ bool KernelTask::mayBeUnaligned(const OpInstance &op, const KernelDef &kernel, s
   return reader && reader->MayBeUnaligned(context, op.inputArgs()[input].first);
 }
 
-Result<std::unique_ptr<KernelTask>> KernelTask::create(OpInstance op, const KernelDef &kernel, DeviceCtx *ctx,
+Result<std::unique_ptr<KernelTask>> KernelTask::create(OpInstance &&op, const KernelDef &kernel, DeviceCtx *ctx,
                                                        const std::vector<void *> &data,
                                                        const std::vector<bool> &constant, void *workspace,
                                                        uint64_t workspaceBytes) {
@@ -165,15 +165,19 @@ Result<std::unique_ptr<KernelTask>> KernelTask::create(OpInstance op, const Kern
     impl.context.hasWorkspace = true;
   }
   const PluginRule here(impl.op.def().name, kernel.origin, kPreparation);
+  const auto failed = [&](Status s) {
+    s = named(std::move(s), impl.op);
+    op = std::move(impl.op);
+    return s;
+  };
   HostCreateContext createContext(impl.op, ctx->device_type());
-  if (Status s = kernel.create(&createContext, &impl.kernel); !s.isOk()) return named(std::move(s), impl.op);
+  if (Status s = kernel.create(&createContext, &impl.kernel); !s.isOk()) return failed(std::move(s));
   impl.skip = allEmpty && !impl.kernel->AlwaysComputeWhenAllOutputsEmpty();
   if (impl.skip) return std::move(task);
   HostInitContext initContext(impl.op, ctx);
   if (Status s = kernel.init(*impl.kernel, &initContext, &impl.state, &impl.cache); !s.isOk())
-    return named(std::move(s), impl.op);
-  if (Status s = kernel.bind(*impl.kernel, &impl.context, &task->bound_); !s.isOk())
-    return named(std::move(s), impl.op);
+    return failed(std::move(s));
+  if (Status s = kernel.bind(*impl.kernel, &impl.context, &task->bound_); !s.isOk()) return failed(std::move(s));
   task->run_ = kernel.run;
   if (ctx->device_type() == DeviceType::kGPU) impl.findCudaRuntime();
   if (impl.lastCudaError && task->bound_) {

@@ -13,8 +13,9 @@ namespace opc {
 /// A kernel tied to the tensors of one task. Owns the kernel object, its state and, when it binds, its bound form.
 class KernelTask {
 public:
-  /// `tensors`: data pointers of inputs, then outputs, flat; `constant[i]` says that input i never changes.
-  static Result<std::unique_ptr<KernelTask>> create(OpInstance op, const user_op::KernelDef &kernel, DeviceCtx *ctx,
+  /// `data`: pointers of inputs, then outputs, flat; `constant[i]` says that input i never changes. After an error `op`
+  /// is what it was, for another try.
+  static Result<std::unique_ptr<KernelTask>> create(OpInstance &&op, const user_op::KernelDef &kernel, DeviceCtx *ctx,
                                                     const std::vector<void *> &data, const std::vector<bool> &constant,
                                                     void *workspace, uint64_t workspaceBytes);
   ~KernelTask();

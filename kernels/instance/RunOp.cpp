@@ -171,7 +171,7 @@ Status runOp(const Registry &registry, const OpInstance &op, std::vector<OpTenso
   std::vector<bool> constant = options.constant;
   constant.resize(inputs->size());
   OPC_ASSIGN_OR_RETURN(auto task,
-                       KernelTask::create(op, *kernel, &device, data, constant,
+                       KernelTask::create(OpInstance(op), *kernel, &device, data, constant,
                                           guarded ? guarded->workspace() : workspace.data(), workspaceBytes));
   for (int i = 0; i < options.runs; ++i) OPC_RETURN_IF_ERROR(task->run(&device));
   if (guarded) OPC_RETURN_IF_ERROR(guarded->finish(op));

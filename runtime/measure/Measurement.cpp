@@ -64,8 +64,8 @@ public:
       }
       std::vector<bool> constant = what.constant;
       constant.resize(what.op.inputDescs().size(), false);
-      OPC_ASSIGN_OR_RETURN(auto task,
-                           KernelTask::create(what.op, *kernel, ctx, data, constant, b.allocate(workspace), workspace));
+      OPC_ASSIGN_OR_RETURN(auto task, KernelTask::create(OpInstance(what.op), *kernel, ctx, data, constant,
+                                                         b.allocate(workspace), workspace));
       b.tasks_.push_back(std::move(task));
     }
     for (auto &t : b.tasks_) OPC_RETURN_IF_ERROR(t->run(ctx)); // and that it runs at all

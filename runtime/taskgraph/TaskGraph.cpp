@@ -342,10 +342,12 @@ Status TaskGraph::bindTask(uint32_t index, Stream &stream) {
   for (uint32_t v = 0; v < variants; ++v) {
     void *workspace = nullptr;
     const std::vector<void *> data = addresses(index, v, &workspace);
-    OpInstance op = v + 1 == variants ? std::move(*task.op) : OpInstance(*task.op);
+    const auto create = [&](OpInstance &&op) {
+      return KernelTask::create(std::move(op), *task.kernel, stream.context(), data, constant, workspace,
+                                task.workspaceBytes);
+    };
     OPC_ASSIGN_OR_RETURN(std::unique_ptr<KernelTask> kernel,
-                         KernelTask::create(std::move(op), *task.kernel, stream.context(), data, constant, workspace,
-                                            task.workspaceBytes));
+                         v + 1 == variants ? create(std::move(*task.op)) : create(OpInstance(*task.op)));
     if (const Device *device = deviceOf(task)) OPC_RETURN_IF_ERROR(checkCudaRuntimeOf(*kernel, *device));
     kernels_[index].push_back(std::move(kernel));
     variants_[index].push_back(kernels_[index].back().get());

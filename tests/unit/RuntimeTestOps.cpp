@@ -44,12 +44,13 @@ public:
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
 };
 
-/// out = in * weight[0], with the weight read at bind time when it is constant.
+/// out = in * weight[0], with the weight read at bind time when it is constant; refuses NaN there.
 class PackedKernel final : public OpKernel {
 public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     if (!ctx->isConstant("weight", 0)) throw ContractError("the weight is not constant");
     const float w = *ctx->Tensor4ArgNameAndIndex("weight", 0)->dptr<float>();
+    if (std::isnan(w)) throw ContractError("the weight is no number");
     const float *x = ctx->Tensor4ArgNameAndIndex("in", 0)->dptr<float>();
     float *y = ctx->Tensor4ArgNameAndIndex("out", 0)->mut_dptr<float>();
     const int64_t n = ctx->Tensor4ArgNameAndIndex("in", 0)->shape().elem_cnt();

@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <limits>
+
 namespace {
 
 using namespace opc;
@@ -182,6 +184,26 @@ TEST_CASE("strided tasks run at every n-th step", "[taskgraph]") {
   CHECK(first(*s, "y") == 4 + 8);
   REQUIRE(s->run(1).isOk());
   CHECK(s->fetch("y").status().id() == "OPC0613");
+}
+
+TEST_CASE("a kernel that could not be made is made by the next run", "[taskgraph]") {
+  PlanBuilder b;
+  const uint32_t x = b.input("x", Shape{2}), w = b.variable("w", Shape{1}), y = b.tensor("y", Shape{2});
+  b.task("scale", "runtime_test_packed", {{"in", {x}}, {"weight", {w}}}, {{"out", {y}}});
+  b.output("y", y);
+  Result<Session> s = load(b);
+  REQUIRE(s.isOk());
+  REQUIRE(s->feed("x", floats({1, 2})).isOk());
+  REQUIRE(s->setVariable("w", floats({std::numeric_limits<float>::quiet_NaN()})).isOk());
+  for (int round = 0; round < 2; ++round) {
+    const Status failed = s->run();
+    CHECK(failed.code() == StatusCode::kExecution);
+    CHECK_THAT(failed.message(), Catch::Contains("the weight is no number"));
+    CHECK_THAT(failed.context(), Catch::Contains("running op scale"));
+  }
+  REQUIRE(s->setVariable("w", floats({3})).isOk());
+  REQUIRE(s->run().isOk());
+  CHECK(values(s->fetch("y")) == std::vector<float>{3, 6});
 }
 
 TEST_CASE("views need no execution, in-place needs the kernel's offer", "[taskgraph]") {
