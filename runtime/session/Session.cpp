@@ -324,6 +324,7 @@ struct Session::Impl : runtime::LocalRanks {
       }
       return s;
     });
+    if (steps == 0 && status) return status; // nothing has been computed
     lastRunFailed = !status.isOk();
     isResized = false;
     return status ? status : connectAgain(std::move(status));

@@ -178,6 +178,11 @@ TEST_CASE("a kernel's failure names the op and leaves the session usable", "[ses
   ok(s.feed("x", floats({1, 2, 3, 4})));
   ok(s.run());
   CHECK(values(*s.fetch("y")) == std::vector<float>{30});
+  ok(s.feed("x", floats({-1, 2, 3, 4})));
+  CHECK(s.run().id() == "OPC0601");
+  ok(s.run(0)); // which computes nothing
+  CHECK(s.fetch("y").status().id() == "OPC0613");
+  CHECK(s.outputData("y") == nullptr);
 }
 
 TEST_CASE("variables come from weights or initializers, in any order the same", "[session]") {
