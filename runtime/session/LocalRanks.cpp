@@ -21,6 +21,12 @@ size_t simulatorErrors() {
 
 namespace opc::runtime {
 
+Status LocalRanks::checkProcess() const {
+  if (forks == forkCount() || !hasThreads) return Status::ok();
+  return Status(StatusCode::kUsage, "OPC0619", "the session was made before fork(), and its threads stayed behind")
+      .withHelp("load the plan again in the child, or before fork() with one thread (SessionOptions::threads)");
+}
+
 Status LocalRanks::worst(const std::vector<Status> &statuses) const {
   size_t at = statuses.size();
   for (size_t i = 0; i < statuses.size(); ++i)

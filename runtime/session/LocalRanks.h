@@ -3,6 +3,7 @@
 #pragma once
 
 #include "Communicator.h"
+#include "ForkCount.h"
 #include "HostTensor.h"
 #include "PlanSharding.h"
 #include "RankGraph.h"
@@ -21,6 +22,11 @@ struct LocalRanks {
   std::vector<std::unique_ptr<Communicator>> communicators; // the ends of ranks that are threads
   std::vector<std::unique_ptr<RankGraph>> here;
   std::unique_ptr<RankThreads> threads;
+  int forks = forkCount();
+  bool hasThreads = true; // more than the caller's
+
+  /// fork() copies no threads but the caller's: in the child the others would be waited for forever.
+  Status checkProcess() const;
 
   TaskGraph &graph() const { return here[0]->graph(); }
   Communicator *link(size_t i) const {
@@ -60,6 +66,7 @@ struct LocalRanks {
   }
   /// A call of the whole job that leaves a whole tensor on every rank; this process wants it once.
   template <class Call> Status gather(HostTensor *t, Call call) {
+    OPC_RETURN_IF_ERROR(checkProcess());
     std::vector<HostTensor> others(here.size());
     for (size_t i = 1; i < here.size(); ++i) {
       OPC_ASSIGN_OR_RETURN(others[i], HostTensor::createUninitialized(t->dtype(), t->shape()));

@@ -5,7 +5,6 @@
 #include "ControlOp.h"
 #include "ControlTask.h"
 
-#include "ForkCount.h"
 #include "FreeSizes.h"
 #include "Initializers.h"
 #include "LocalRanks.h"
@@ -50,8 +49,6 @@ struct Session::Impl : runtime::LocalRanks {
   std::vector<bool> fed, isSet; // by input, by variable
   size_t unfed = 0, unset = 0;
   bool lastRunFailed = false, isAgreed = false;
-  int forks = runtime::forkCount();
-  bool hasThreads = true;                    // more than the caller's
   std::unique_ptr<runtime::FreeSizes> sizes; // of a plan that leaves some open
   bool isResized = false;                    // since the last run: outputs are of other sizes
   uint64_t constantBytes = 0;
@@ -72,12 +69,6 @@ struct Session::Impl : runtime::LocalRanks {
 
   static Result<Session> load(plan::Plan *decoded, const OutsideValues &outside, const Registry &registry,
                               const SessionOptions &options);
-  /// fork() copies no threads but the caller's: in the child the session's kernels would wait for the others forever.
-  Status checkProcess() const {
-    if (forks == runtime::forkCount() || !hasThreads) return Status::ok();
-    return Status(StatusCode::kUsage, "OPC0619", "the session was made before fork(), and its threads stayed behind")
-        .withHelp("load the plan again in the child, or before fork() with one thread (SessionOptions::threads)");
-  }
 
   void describeInterface() {
     auto whole = [&](const JobPort &p) {

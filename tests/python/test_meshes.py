@@ -1,5 +1,7 @@
 """Programs for several devices: pins, states, the numbers of one device."""
 # SPDX-License-Identifier: Apache-2.0
+import os
+import signal
 import unittest
 
 import numpy as np
@@ -38,6 +40,24 @@ class Meshes(unittest.TestCase):
     def test_pins_of_the_call(self):
         text = layer().facts(mesh=(2,), sbp={"x": "S(0)", "y": "B"})
         self.assertTrue(any(kind == "all_gather" for _, kind, *_ in text["transitions"]), text["transitions"])
+
+    def test_fork(self):
+        """Devices are threads here, and a child has none of them: it is told so when it asks for what lies on all of them, and does not wait."""
+        g = layer()
+        g.variables["w"].sbp = "S(0)"
+        session = g.compile(mesh=(2,)).session(threads=2)
+        session.run(x=X)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)  # a hang ends the child, and the test fails
+            code = 1
+            try:
+                with self.assertRaisesRegex(opc.UsageError, "before fork"):
+                    session.variables["w"]
+                code = 0
+            finally:
+                os._exit(code)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
 
     def test_what_is_refused(self):
         for options in ({"mesh": ()}, {"mesh": (0,)}, {"mesh": (2,), "sbp": {"w": "S("}}, {"sbp": {"w": "B"}}, {"mesh": (2,), "stages": ["x"]}):
