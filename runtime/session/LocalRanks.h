@@ -79,6 +79,9 @@ struct LocalRanks {
     return status ? status : connectAgain(std::move(status));
   }
 
+  /// What an input was given, as far as ranks of this process have it. `whole` has room for `bytes`, all of it.
+  Status readInput(size_t index, void *whole, uint64_t bytes) const;
+
   /// After a failure the ends of ranks in this process are new ones: the session can be run again.
   Status connectAgain(Status failure);
   void connect();

@@ -78,6 +78,30 @@ Status RankGraph::giveInput(size_t index, const void *whole) {
   return Status::ok();
 }
 
+Status RankGraph::take(uint32_t tensor, const std::optional<TensorSharding> &sharding, void *whole, int64_t step) {
+  const ModelTensor &t = graph_->model().tensors[tensor];
+  if (sharding && !sharding->holdsValue) return Status::ok(); // zeros beside the ranks that have it
+  if (!sharding || sharding->box.size == dimsOf(sharding->logical)) return graph_->copyOut(tensor, step, whole);
+  if (t.bytes == 0) return Status::ok();
+  OPC_ASSIGN_OR_RETURN(const void *piece, onHost(tensor, step));
+  const size_t element = GetSizeOfDataType(t.desc.data_type());
+  Box own{std::vector<int64_t>(sharding->box.size.size(), 0), sharding->box.size};
+  copyBlock({const_cast<void *>(piece), sharding->box.size, own, element},
+            {whole, dimsOf(sharding->logical), sharding->box, element});
+  return Status::ok();
+}
+
+Status RankGraph::readInput(size_t index, void *whole) {
+  const ModelPort *port = input(index);
+  if (!port) return Status::ok();
+  const JobPort &job = job_->inputs[index];
+  const int64_t slots = job.isBatched ? job_->microBatches : 1; // of others each slot has the same
+  const int64_t bytes = bytesOf(job.desc.shape(), job.desc.data_type());
+  for (int64_t slot = 0; slot < slots; ++slot)
+    OPC_RETURN_IF_ERROR(take(port->tensor, port->sharding, static_cast<char *>(whole) + slot * bytes, slot));
+  return Status::ok();
+}
+
 Status RankGraph::giveVariable(size_t index, const void *whole) {
   const ModelPort *v = variable(index);
   return v ? give(v->tensor, v->sharding, whole, 0) : Status::ok();

@@ -28,6 +28,8 @@ public:
 
   /// Copies this rank's piece out of a whole tensor; batched inputs take one micro-batch after the other.
   Status giveInput(size_t index, const void *whole);
+  /// Copies it back to where it was.
+  Status readInput(size_t index, void *whole);
   Status giveVariable(size_t index, const void *whole);
   Status giveConstant(size_t index, const void *whole);
 
@@ -41,6 +43,7 @@ private:
     return at == kNone ? nullptr : &list[at];
   }
   Status give(uint32_t tensor, const std::optional<TensorSharding> &sharding, const void *whole, int64_t step);
+  Status take(uint32_t tensor, const std::optional<TensorSharding> &sharding, void *whole, int64_t step);
   /// A tensor of this rank, or a copy of it, which the next call overwrites; null for kNone.
   Result<const void *> onHost(uint32_t tensor, int64_t step);
   Status gather(const JobPort &port, const void *piece, Communicator &comm, void *whole);

@@ -174,7 +174,7 @@ struct Session::Impl : runtime::LocalRanks {
   }
   /// Memory for a tensor that is filled in place.
   static Result<void *> stage(HostTensor *staged, const user_op::TensorDesc &desc) {
-    if (!staged->isValid()) {
+    if (!staged->isValid() || staged->shape() != desc.shape()) { // of other sizes
       OPC_ASSIGN_OR_RETURN(*staged, HostTensor::create(desc.data_type(), desc.shape()));
     }
     return staged->data();
@@ -565,10 +565,11 @@ Result<void *> Session::inputMemory(const std::string &name) {
     data = impl_->graph().data(port->tensor);
   } else {
     // As in place: who reads it, or fills a part, finds what was given before.
-    const bool hasValue = impl_->isPlain() && impl_->fed[index] && !impl_->stagedInputs[index].isValid();
-    OPC_ASSIGN_OR_RETURN(data, Impl::stage(&impl_->stagedInputs[index], desc));
-    if (Status s = hasValue ? impl_->graph().copyOut(port->tensor, 0, data) : Status(); !s) {
-      impl_->stagedInputs[index] = HostTensor();
+    HostTensor &staged = impl_->stagedInputs[index];
+    const bool hasValue = impl_->fed[index] && !staged.isValid();
+    OPC_ASSIGN_OR_RETURN(data, Impl::stage(&staged, desc));
+    if (Status s = hasValue ? impl_->readInput(index, data, staged.bytes()) : Status(); !s) {
+      staged = HostTensor();
       return std::move(s).withContext("reading input " + name + " back");
     }
   }

@@ -192,6 +192,13 @@ Status TaskGraph::copyOut(uint32_t tensor, int64_t step, void *to) const {
   return stream.synchronize();
 }
 
+Status TaskGraph::copyPrefixOut(uint32_t tensor, void *to, uint64_t bytes) const {
+  const ModelRegister &r = model_.registers[model_.tensors[tensor].reg];
+  Stream &stream = *arenaStreams_[r.arena];
+  OPC_RETURN_IF_ERROR(arenas().device(r.arena).copyToHost(stream, to, data(tensor), std::min(bytes, r.bytes)));
+  return stream.synchronize();
+}
+
 bool TaskGraph::lend(uint32_t tensor, const void *from) {
   const uint32_t reg = model_.tensors[tensor].reg;
   if (lent_.empty() ? !from : lent_[reg] == from) return true;

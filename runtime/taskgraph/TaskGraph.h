@@ -78,6 +78,8 @@ public:
   /// Copies `bytes` to where a tensor of one slot begins, for a sibling in which it has that size.
   Status copyPrefix(uint32_t tensor, const void *from, uint64_t bytes);
   Status copyOut(uint32_t tensor, int64_t step, void *to) const;
+  /// The other way round of copyPrefix().
+  Status copyPrefixOut(uint32_t tensor, void *to, uint64_t bytes) const;
   /// Lets the readers of an input's register follow `from` in place of the arena; nullptr: the arena again. The next
   /// refresh() ties their kernels anew. False where that cannot be: several slots, other ranks, packed weights that are
   /// given back.

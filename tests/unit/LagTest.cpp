@@ -71,6 +71,21 @@ TEST_CASE("a task that lags does an earlier step, and every step in the end", "[
   CHECK(s->stats().steps == 6);
 }
 
+TEST_CASE("an input in micro-batches is read back as it was fed", "[pipeline]") {
+  Result<Session> s = Session::load(lagging(2, 3, 4).encode(), registry());
+  REQUIRE(s.isOk());
+  std::vector<float> x(8);
+  std::iota(x.begin(), x.end(), 5.0f);
+  REQUIRE(s->feed("x", floats(x)).isOk());
+  auto *data = static_cast<float *>(s->inputData("x"));
+  REQUIRE(data);
+  CHECK(std::vector<float>(data, data + 8) == x);
+  data[3] = x[3] = 50;
+  REQUIRE(s->run().isOk());
+  for (float &v : x) v += 11;
+  CHECK(values(s->fetch("y")) == x);
+}
+
 TEST_CASE("lags that a plan may not have", "[pipeline]") {
   CHECK(refusal(lagging(2, 3, 4)) == "accepted");
   CHECK(refusal(lagging(2, 2, 4)) == "OPC0816"); // overwritten before it is read

@@ -134,6 +134,13 @@ TEST_CASE("inputs filled in place are cut at every run", "[ranks]") {
     CHECK(values(s->fetch("y")) == counted(6, static_cast<float>(10 * round)));
   }
   CHECK(s->step() == 3);
+  REQUIRE(s->feed("x", floats(counted(6, 70), Shape{3, 2})).isOk());
+  x = static_cast<float *>(s->inputData("x"));
+  REQUIRE(x);
+  CHECK(std::vector<float>(x, x + 6) == counted(6, 70)); // what was fed, put together
+  for (int i = 0; i < 6; ++i) x[i] += 1;
+  REQUIRE(s->run().isOk());
+  CHECK(values(s->fetch("y")) == counted(6, 71));
 }
 
 TEST_CASE("variables begin with the same numbers on any number of ranks", "[ranks]") {
