@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "StartedThread.h"
 #include "opc/Status.h"
 
 #include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace opc::runtime {
@@ -25,11 +27,18 @@ public:
   }
 
   /// work(i) for every rank at once; what each of them returned, valid until the next call. Threads begin with the
-  /// first call.
+  /// first call; where the system refuses one, nobody works, and all have returned OPC0614.
   template <class Work> const std::vector<Status> &forAll(Work &&work) {
     if (statuses_.size() > 1) {
-      while (threads_.size() + 1 < statuses_.size())
-        threads_.emplace_back([this, i = threads_.size() + 1] { loop(i); });
+      threads_.reserve(statuses_.size() - 1);
+      while (threads_.size() + 1 < statuses_.size()) {
+        Result<std::thread> started = startedThread([this, i = threads_.size() + 1] { loop(i); });
+        if (!started) {
+          statuses_.assign(statuses_.size(), started.status());
+          return statuses_;
+        }
+        threads_.push_back(std::move(*started));
+      }
       std::lock_guard lock(lock_);
       work_ = std::ref(work); // a reference: nothing is allocated
       working_ = statuses_.size() - 1;

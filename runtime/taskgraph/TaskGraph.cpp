@@ -6,6 +6,7 @@
 #include "LateInputs.h"
 #include "MutableInputs.h"
 #include "PluginCuda.h"
+#include "StartedThread.h"
 #include "Tf32.h"
 #include "opc/PackedInputs.h"
 
@@ -568,9 +569,18 @@ Status TaskGraph::bind() {
   std::erase_if(fills_, [&](const auto &fill) { return isReleased(fill.first); });  // all readers have it elsewhere
   while (!fills_.empty()) OPC_RETURN_IF_ERROR(fillRegister(fills_.begin()->first)); // read by no kernel, or fetched
   OPC_RETURN_IF_ERROR(takeScratch());
+  OPC_RETURN_IF_ERROR(startThreads());
   buildLanes(edges_);
   bound_ = true;
-  for (size_t s = 1; s < lanes_.size(); ++s) lanes_[s].thread = std::thread(&TaskGraph::workerLoop, this, &lanes_[s]);
+  return Status::ok();
+}
+
+/// Those that are there already wait for the first run.
+Status TaskGraph::startThreads() {
+  for (size_t s = 1; s < lanes_.size(); ++s) {
+    if (lanes_[s].thread.joinable()) continue;
+    OPC_ASSIGN_OR_RETURN(lanes_[s].thread, startedThread([this, s] { workerLoop(&lanes_[s]); }));
+  }
   return Status::ok();
 }
 

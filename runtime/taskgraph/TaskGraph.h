@@ -190,6 +190,7 @@ private:
   Status prepareExchange(uint32_t index, int channel);
   Status bindBoxing(uint32_t index, int channel);
   Status takeScratch();
+  Status startThreads();
   std::vector<uint32_t> bindingOrder(const std::vector<uint32_t> &tasks) const;
   Status waitFor(Lane &lane);
   void countReads();
