@@ -458,6 +458,18 @@ Status checkPorts(const PlanModel &graph, const ControlPorts &ports) {
 
 } // namespace
 
+/// A task follows pointers to what its graph gives, whether a task of the graph has made it or not.
+static Status checkDevices(const PlanModel &graph) {
+  const auto check = [](const std::string &device) -> Status {
+    if (deviceTypeOf(device) == DeviceType::kCPU) return Status::ok();
+    return Status(StatusCode::kUnsupported, "OPC0820", "graphs of tasks run on the CPU, and one is for " + device)
+        .withHelp("compile the graph for the CPU");
+  };
+  for (const auto &arena : graph.arenas) OPC_RETURN_IF_ERROR(check(arena.first));
+  for (const PlanModel::Stream &s : graph.streams) OPC_RETURN_IF_ERROR(check(s.device));
+  return Status::ok();
+}
+
 int64_t graphsOfTask(const plan::Task &task, int threads) {
   if (task.op_type() == kPartsType)
     for (const plan::Attribute &a : task.attr())
@@ -477,10 +489,7 @@ Result<std::shared_ptr<const user_op::KernelDef>> controlKernel(const plan::Task
   for (const plan::Plan &plan : task.graph()) {
     OPC_ASSIGN_OR_RETURN(PlanModel model, buildPlanModel(plan, registry, {}, 0, native));
     OPC_RETURN_IF_ERROR(checkPorts(model, ports));
-    for (const PlanModel::Stream &s : model.streams)
-      if (s.isComm() || deviceTypeOf(s.device) != DeviceType::kCPU)
-        return Status(StatusCode::kUnsupported, "OPC0820", "graphs of tasks run on the CPU, and one is for " + s.device)
-            .withHelp("compile the graph for the CPU");
+    OPC_RETURN_IF_ERROR(checkDevices(model));
     for (const ModelRegister &r : model.registers)
       if (r.isPrepared()) return invalid("register '" + r.name + "' of its graph is prepared");
     OPC_ASSIGN_OR_RETURN(std::vector<CrossEdge> edges, checkDataFlow(model));

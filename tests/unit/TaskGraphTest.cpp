@@ -416,6 +416,38 @@ TEST_CASE("kernels follow no pointer into the memory of another device", "[taskg
   CHECK_THAT(said("sim", "copy", false, false, "gpu"), Contains("OPC0820: an arena is for device 'gpu'"));
 }
 
+TEST_CASE("graphs of tasks have their memory on the CPU", "[taskgraph]") {
+  // y is what one of two graphs has, which compute nothing: the task follows a pointer to it.
+  const auto said = [](const char *device) {
+    const auto branch = [&](float value) {
+      PlanBuilder b;
+      b.output("y", b.constant("value", {value, value}));
+      b.plan.mutable_arena(0)->set_device(device);
+      b.plan.clear_stream();
+      return b.plan;
+    };
+    PlanBuilder b;
+    const uint32_t c = b.input("c", Shape{1}, kBool), y = b.tensor("y", Shape{2});
+    plan::Task *t = b.task("choose", "if", {{"cond", {c}}}, {{"out", {y}}});
+    const auto attribute = [&](const char *name) {
+      plan::Attribute *a = t->add_attr();
+      a->set_name(name);
+      return a->mutable_value();
+    };
+    attribute("then_graph")->set_at_string("");
+    attribute("else_graph")->set_at_string("");
+    attribute("dtypes")->mutable_at_list_data_type()->add_val(graph::kFloat);
+    attribute("shapes")->mutable_at_list_shape()->add_val()->add_dim(2);
+    *t->add_graph() = branch(1);
+    *t->add_graph() = branch(2);
+    b.output("y", y);
+    const Result<PlanDescription> d = describePlan(b.encode(), registry());
+    return d ? std::string() : d.status().id() + ": " + d.status().message();
+  };
+  CHECK(said("cpu").empty());
+  CHECK_THAT(said("sim"), Catch::Contains("OPC0820: graphs of tasks run on the CPU, and one is for sim"));
+}
+
 TEST_CASE("streams that share memory or wait for each other are refused", "[taskgraph]") {
   SECTION("memory of two streams") {
     PlanBuilder b = twoStreams(1);
