@@ -28,6 +28,18 @@ int64_t graphsOfParts(int64_t parts, int threads) {
   return 3 * idle <= parts ? count : 1;
 }
 
+/// The step of a task's graph in turn or part `number` of a step of the task: another one for each of them, so that
+/// what is drawn in one is not drawn in another.
+int64_t stepWithin(int64_t step, int64_t number) {
+  constexpr int64_t kNumbers = int64_t{1} << 24;
+  if (step < kNumbers << 15 && number < kNumbers) return step * kNumbers + number;
+  // No room for both, as in a loop in a loop in a loop: mixed by SplitMix64's finaliser, two meet by chance alone.
+  uint64_t z = static_cast<uint64_t>(step) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(number);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return static_cast<int64_t>((z ^ (z >> 31)) >> 1);
+}
+
 /// The times of a graph's tasks. They run one after the other: TaskGraph::alone() sees to it.
 class GraphClock final : public RunObserver {
 public:
@@ -309,8 +321,7 @@ private:
       copy(graph_->input(1 + at),
            static_cast<const char *>(in_[LoopParts::kFirst + at]) + static_cast<uint64_t>(number) * bytes, bytes);
     }
-    // Every turn of every step is a step of the graph: what is drawn in one is not drawn in another.
-    if (ctx->position().step >= 0) graph_->graph().setPosition((ctx->position().step << 24) + number);
+    if (ctx->position().step >= 0) graph_->graph().setPosition(stepWithin(ctx->position().step, number));
     OPC_RETURN_IF_ERROR(graph_->graph().run(1));
     *goesOn = *static_cast<const char *>(graph_->output(0));
     for (size_t k = 0; k < parts_.rows; ++k) {
@@ -386,9 +397,8 @@ private:
         const uint64_t bytes = graph.inputBytes(k);
         copy(graph.input(k), static_cast<const char *>(in_[k]) + at * bytes, bytes);
       }
-      // Every part of every step is a step of the graph, whichever thread has it: what is drawn in one is not drawn in
-      // another.
-      if (ctx->position().step >= 0) graph.graph().setPosition((ctx->position().step << 24) + part);
+      // Whichever thread has the part.
+      if (ctx->position().step >= 0) graph.graph().setPosition(stepWithin(ctx->position().step, part));
       if (Status s = graph.graph().run(1); !s.isOk()) {
         const int64_t samples = lengths_[0] / parts_.parts; // places in the message are those of the part
         return Status(s.code(), s.id(),

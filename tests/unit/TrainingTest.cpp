@@ -66,17 +66,47 @@ Session counting(const std::vector<float> &start) {
   return std::move(*s);
 }
 
-/// One op `uniform` of 6 numbers.
-std::string uniformPlan() {
-  PlanBuilder b;
-  const uint32_t y = b.tensor("u/out_0", Shape{6});
-  plan::Task *t = b.task("u", "uniform", {}, {{"out", {y}}});
+uint32_t constantOf(PlanBuilder &b, const Shape &shape, DataType type, const std::string &bytes) {
+  const uint32_t t = b.tensor("constant", shape, type, plan::Register::CONSTANT);
+  auto *constant = b.plan.mutable_interface()->add_constant();
+  constant->set_tensor(t);
+  constant->set_data(bytes);
+  return t;
+}
+
+/// `to` is what the op `uniform` draws, 6 numbers, in as many loops of one turn in one another.
+void draw(PlanBuilder &b, uint32_t to, int loops) {
+  plan::Task *t = nullptr;
   auto attr = [&](const char *name) {
     t->add_attr()->set_name(name);
     return t->mutable_attr(t->attr_size() - 1)->mutable_value();
   };
-  attr("dtype")->set_at_data_type(graph::kFloat);
-  attr("shape")->mutable_at_shape()->add_dim(6);
+  if (loops == 0) {
+    t = b.task("u", "uniform", {}, {{"out", {to}}});
+    attr("dtype")->set_at_data_type(graph::kFloat);
+    attr("shape")->mutable_at_shape()->add_dim(6);
+    return;
+  }
+  PlanBuilder turn;
+  turn.input("turn", Shape{}, kInt64);
+  turn.input("before", Shape{6});
+  const uint32_t after = turn.tensor("after", Shape{6});
+  draw(turn, after, loops - 1);
+  turn.output("go", constantOf(turn, Shape{}, kBool, std::string(1, 1)));
+  turn.output("after", after);
+  const uint32_t turns = constantOf(b, Shape{1}, kInt64, {1, 0, 0, 0, 0, 0, 0, 0}),
+                 go = constantOf(b, Shape{1}, kBool, std::string(1, 1)),
+                 from = constantOf(b, Shape{6}, kFloat, std::string(24, 0));
+  t = b.task("loop", "loop", {{"turns", {turns}}, {"cond", {go}}, {"in", {from}}}, {{"out", {to}}});
+  attr("graph")->set_at_string("");
+  attr("states")->set_at_int64(1);
+  *t->add_graph() = turn.plan;
+}
+
+std::string uniformPlan(int loops = 0) {
+  PlanBuilder b;
+  const uint32_t y = b.tensor("u/out_0", Shape{6});
+  draw(b, y, loops);
   b.output("y", y);
   return b.encode();
 }
@@ -195,6 +225,24 @@ TEST_CASE("random operators draw by step and seed", "[training][random]") {
   REQUIRE(s.isOk());
   CHECK(s->setStep(-1).id() == "OPC0616");
   CHECK(s->run(-1).id() == "OPC0616");
+}
+
+TEST_CASE("what loops in one another draw depends on the step, too", "[training][random]") {
+  for (int loops = 1; loops <= 5; ++loops) {
+    CAPTURE(loops);
+    Result<Session> s = Session::load(uniformPlan(loops), registry());
+    ok(s.status());
+    std::vector<std::vector<float>> draws;
+    for (const int64_t step : {int64_t{0}, int64_t{1}, int64_t{70000}, int64_t{1} << 40}) {
+      ok(s->setStep(step));
+      ok(s->run());
+      draws.push_back(floats(*s->fetch("y")));
+      for (size_t i = 0; i + 1 < draws.size(); ++i) CHECK(draws[i] != draws.back());
+    }
+    ok(s->setStep(70000));
+    ok(s->run());
+    CHECK(floats(*s->fetch("y")) == draws[2]);
+  }
 }
 
 TEST_CASE("a session that is loaded from a checkpoint goes on as the saved one", "[training]") {
