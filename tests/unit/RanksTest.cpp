@@ -2,6 +2,7 @@
 // variables.
 // SPDX-License-Identifier: Apache-2.0
 #include "JobBuilder.h"
+#include "NoThreads.h"
 #include "SessionCalls.h"
 
 #include <catch2/catch.hpp>
@@ -141,6 +142,20 @@ TEST_CASE("inputs filled in place are cut at every run", "[ranks]") {
   for (int i = 0; i < 6; ++i) x[i] += 1;
   REQUIRE(s->run().isOk());
   CHECK(values(s->fetch("y")) == counted(6, 71));
+}
+
+TEST_CASE("ranks for which there are no threads are an error, and the next run tries again", "[ranks]") {
+  Result<Session> s = load(cutProduct({"S(0)", "B", "S(0)", "all_gather", false}, 2, 3, 2, 2), 2);
+  REQUIRE(s.isOk());
+  REQUIRE(s->setVariable("w", floats({1, 0, 0, 1}, Shape{2, 2})).isOk());
+  REQUIRE(s->feed("x", floats(counted(6, 4), Shape{3, 2})).isOk());
+  {
+    const NoThreads none;
+    CHECK(s->run().id() == "OPC0614");
+    CHECK(s->run().id() == "OPC0614");
+  }
+  REQUIRE(s->run().isOk());
+  CHECK(values(s->fetch("y")) == counted(6, 4));
 }
 
 TEST_CASE("variables begin with the same numbers on any number of ranks", "[ranks]") {

@@ -1,5 +1,6 @@
 // Task graphs: streams, credits, strides, views, in-place; and plans that must be refused.
 // SPDX-License-Identifier: Apache-2.0
+#include "NoThreads.h"
 #include "PlanDescription.h"
 #include "SessionCalls.h"
 
@@ -184,6 +185,22 @@ TEST_CASE("strided tasks run at every n-th step", "[taskgraph]") {
   CHECK(first(*s, "y") == 4 + 8);
   REQUIRE(s->run(1).isOk());
   CHECK(s->fetch("y").status().id() == "OPC0613");
+}
+
+TEST_CASE("a thread that the system refuses is an error, and the next run tries again", "[taskgraph]") {
+  Result<Session> s = load(twoStreams(2));
+  REQUIRE(s.isOk());
+  REQUIRE(s->feed("x", floats(std::vector<float>(16, 5))).isOk());
+  {
+    const NoThreads none;
+    for (int round = 0; round < 2; ++round) {
+      const Status refused = s->run();
+      CHECK(refused.id() == "OPC0614");
+      CHECK(refused.code() == StatusCode::kExecution);
+    }
+  }
+  REQUIRE(s->run(3).isOk());
+  CHECK(first(*s, "y") == 5 + 1111);
 }
 
 TEST_CASE("a kernel that could not be made is made by the next run", "[taskgraph]") {
