@@ -271,12 +271,13 @@ opc_status opc_session_feed_owned(opc_session *session, const char *input, opc_d
     const opc_dl_tensor &t = tensor->dl_tensor;
     const auto place =
         session->owned.try_emplace(input, nullptr, release).first; // before anything is taken: it may throw
+    const bool isOwnAlready = place->second.get() == tensor;       // fed in a loop: it is let go of once
     if (capi::isReadable(t) && session->session.lendInput(input, capi::dlpackData(t))) {
-      place->second.reset(tensor);
+      if (!isOwnAlready) place->second.reset(tensor);
       return Status::ok();
     }
     OPC_RETURN_IF_ERROR(copyInput(session, input, t));
-    release(tensor);
+    if (!isOwnAlready) release(tensor);
     return Status::ok();
   });
 }

@@ -152,8 +152,8 @@ opc_status opc_session_port_smallest(const opc_session *session, opc_port_kind k
 /* Copies the tensor, which may have any strides, into the input. */
 opc_status opc_session_feed(opc_session *session, const char *input, const opc_dl_tensor *tensor);
 /* Takes the tensor over: the following runs read it where it is when it is contiguous and aligned to 64 bytes, and a
- * copy of it otherwise. Its deleter is called when the input is fed again, or with the session; after an error it stays
- * the caller's. Its values may be changed between runs. */
+ * copy of it otherwise. Its deleter is called when the input is fed another one, or with the session; after an error it
+ * stays the caller's. Its values may be changed between runs. */
 opc_status opc_session_feed_owned(opc_session *session, const char *input, opc_dl_managed_tensor *tensor);
 /* Copies the tensor into the variable. */
 opc_status opc_session_set_variable(opc_session *session, const char *variable, const opc_dl_tensor *tensor);

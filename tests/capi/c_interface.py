@@ -273,6 +273,22 @@ class Model(unittest.TestCase):
         lib.session_feed_owned(self.session, b"x", other)
         self.assertEqual(gone, [True])
 
+    def test_owned_fed_again(self):
+        """In a loop, the tensor that the session has: it stays the session's, and is let go of once."""
+        x, deleted = aligned((4, 16)), []
+        m = managed(x, deleted)
+        for value in (3, 5):
+            x[:] = value
+            lib.session_feed_owned(self.session, b"x", m)
+            self.assertEqual(deleted, [])
+            np.testing.assert_array_equal(self.run_fetch(), np.full((4, 16), 2 * value, np.float32))
+        moved = aligned((4, 16), 4)  # from now on it must be copied
+        moved[:] = 7
+        m.tensor.data = moved.ctypes.data
+        lib.session_feed_owned(self.session, b"x", m)
+        self.assertEqual(deleted, [True])
+        np.testing.assert_array_equal(self.run_fetch(), np.full((4, 16), 14, np.float32))
+
     def test_owned_copied(self):
         """A tensor that kernels cannot read as it lies is copied and given back at once."""
         for x in (aligned((4, 16), 4), aligned((16, 4)).T):
