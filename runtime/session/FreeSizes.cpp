@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "FreeSizes.h"
 
+#include "NativeImages.h"
 #include "TextParts.h"
 
 #include <algorithm>
@@ -27,8 +28,8 @@ std::string givenText(const PortInfo &port, const Shape &shape) {
 } // namespace
 
 FreeSizes::FreeSizes(plan::Plan open, const JobPlan &job, const Registry &registry, int threads,
-                     const SessionOptions &options)
-    : plan_(std::move(open)), job_(job), registry_(registry), threads_(threads),
+                     const SessionOptions &options, std::shared_ptr<NativeImages> native)
+    : plan_(std::move(open)), job_(job), registry_(registry), threads_(threads), native_(std::move(native)),
       keepsVariables_(options.keepPackedVariables), kept_(options.keptSizes), wanted_(largestSizes(plan_)),
       now_(wanted_), given_(static_cast<size_t>(plan_.interface().input_size())) {}
 
@@ -129,7 +130,8 @@ std::string FreeSizes::valuesText(const SizeValues &sizes) const {
 Result<std::unique_ptr<RankGraph>> FreeSizes::make(const RankGraph &sibling) const {
   plan::Plan fixed = plan_;
   fixSizes(&fixed, wanted_);
-  return RankGraph::load(fixed, job_, 0, registry_, threads_, {}, &sibling);
+  if (native_) native_->beginOtherSizes(plan_);
+  return RankGraph::load(fixed, job_, 0, registry_, threads_, {}, &sibling, native_);
 }
 
 Status FreeSizes::select(std::unique_ptr<RankGraph> *current, SessionInterface *interface, bool *isOther) {

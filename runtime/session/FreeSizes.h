@@ -16,8 +16,10 @@ namespace opc::runtime {
 /// kernels, in the memory that was taken for the largest sizes.
 class FreeSizes {
 public:
-  /// `open` is the plan as its file has it, its constants' bytes aside. `job` and `registry` outlive this.
-  FreeSizes(plan::Plan open, const JobPlan &job, const Registry &registry, int threads, const SessionOptions &options);
+  /// `open` is the plan as its file has it, its constants' bytes aside. `job` and `registry` outlive this. `native`:
+  /// the plan's machine code where it may run, else null.
+  FreeSizes(plan::Plan open, const JobPlan &job, const Registry &registry, int threads, const SessionOptions &options,
+            std::shared_ptr<NativeImages> native);
 
   /// Takes out what a plan says of its sizes, which then are the largest; putBack() undoes it.
   static plan::Plan takeOut(plan::Plan *plan);
@@ -57,6 +59,7 @@ private:
   const JobPlan &job_;
   const Registry &registry_;
   int threads_;
+  const std::shared_ptr<NativeImages> native_;
   bool keepsVariables_;
   size_t kept_;
   SizeValues wanted_, now_;                 // the last that were given; those of the current graph

@@ -257,7 +257,7 @@ struct Session::Impl : runtime::LocalRanks {
   /// After the constants have been loaded.
   void leaveOpen(const plan::Plan &plan, const Registry &registry, int threads) {
     job.constantsTaken = true;
-    sizes = std::make_unique<runtime::FreeSizes>(plan, job, registry, threads, options);
+    sizes = std::make_unique<runtime::FreeSizes>(plan, job, registry, threads, options, native);
     sizes->describe(&interface);
   }
   /// The sizes that an input has from now on; nothing for plans of fixed shapes.

@@ -43,19 +43,28 @@ CodeLevel levelOf(const plan::NativeCode::Image &image) {
   return image.level() == plan::NativeCode::Image::V4 ? CodeLevel::kV4 : CodeLevel::kV3;
 }
 
+void NativeImages::beginOtherSizes(const plan::Plan &copy) {
+  const std::lock_guard lock(mutex_);
+  plan_ = &copy;
+  isOfOtherSizes_ = true;
+  stats_.regions = 0;
+}
+
 Status NativeImages::prepare(const plan::Task &task, const std::shared_ptr<const Region> &region) {
   if (task.native_size() == 0) return Status::ok();
   const auto parts = region ? codeParts(region) : std::vector<std::shared_ptr<const Region>>();
+  const std::lock_guard lock(mutex_);
+  if (isOfOtherSizes_ && parts.size() != static_cast<size_t>(task.native_size())) return Status::ok();
   if (parts.size() != static_cast<size_t>(task.native_size()))
     return unfit("the plan has machine code for " + std::to_string(task.native_size()) + " loops of a task that has " +
                  std::to_string(parts.size()));
-  const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < parts.size(); ++i) {
     const uint32_t at = task.native(static_cast<int>(i));
     if (at == 0) continue;
-    if (at > static_cast<uint32_t>(plan_.native_size())) return unfit("its machine code is none of the plan's");
-    const plan::NativeCode &native = plan_.native(static_cast<int>(at - 1));
+    if (at > static_cast<uint32_t>(plan_->native_size())) return unfit("its machine code is none of the plan's");
+    const plan::NativeCode &native = plan_->native(static_cast<int>(at - 1));
     const std::string key = regionKey(*parts[i]);
+    if (isOfOtherSizes_ && nativeRegion(key) != native.region()) continue;
     if (nativeRegion(key) != native.region())
       return unfit(
           "the plan's machine code is of another region or was made by another version of opc (this one is " OPC_VERSION_STRING
