@@ -27,14 +27,19 @@ using Tree = pb::TextFormat::ParseInfoTree;
 // Nesting that no real graph has; protobuf's own limit for binary input is the same.
 constexpr int kMaxNesting = 100;
 
-SourceRange toRange(const std::string &file, const pb::TextFormat::ParseLocationRange &r) {
+/// Places of `text`: protobuf's columns are those of a screen with tabs, ours are bytes.
+SourceRange toRange(const std::string &file, std::string_view text, const pb::TextFormat::ParseLocationRange &r) {
   SourceRange out;
   out.file = file;
   if (r.start.line < 0) return out;
+  const auto column = [&](int line, int screen) {
+    return static_cast<uint32_t>(offsetOf(text, line, std::max(screen, 0)) - offsetOf(text, line, 0) + 1);
+  };
+  const int endLine = std::max(r.end.line, r.start.line);
   out.line = static_cast<uint32_t>(r.start.line + 1);
-  out.column = static_cast<uint32_t>(r.start.column + 1);
-  out.endLine = static_cast<uint32_t>(std::max(r.end.line, r.start.line) + 1);
-  out.endColumn = static_cast<uint32_t>(std::max(r.end.column, 0) + 1);
+  out.column = column(r.start.line, r.start.column);
+  out.endLine = static_cast<uint32_t>(endLine + 1);
+  out.endColumn = column(endLine, r.end.column);
   return out;
 }
 
@@ -134,7 +139,7 @@ TextBlocks findBlocks(std::string_view text, std::string_view fieldName, int dep
   TextBlocks blocks;
   int level = 0;
   size_t wordBegin = 0, wordEnd = 0, blockBegin = 0;
-  bool inBlock = false;
+  bool inBlock = false, isTaken = false; // isTaken: a block has had the word
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (c == '#') {
@@ -145,7 +150,8 @@ TextBlocks findBlocks(std::string_view text, std::string_view fieldName, int dep
     } else if (c == '{' || c == '<') {
       if (level == depth && text.substr(wordBegin, wordEnd - wordBegin) == fieldName) {
         inBlock = true;
-        blockBegin = wordBegin;
+        blockBegin = isTaken ? i : wordBegin; // those of a list, op: [{ ... }, { ... }], have one word
+        isTaken = true;
       }
       ++level;
     } else if (c == '}' || c == '>') {
@@ -155,14 +161,14 @@ TextBlocks findBlocks(std::string_view text, std::string_view fieldName, int dep
         inBlock = false;
       }
     } else if (!inBlock && (isalnum(static_cast<unsigned char>(c)) || c == '_')) {
-      if (wordEnd != i) wordBegin = i;
+      if (wordEnd != i) wordBegin = i, isTaken = false;
       wordEnd = i + 1;
     }
   }
   return blocks;
 }
 
-/// Ranges of the ops of a text file. Unusual spellings (op: [{...}, {...}]) leave them unknown.
+/// Ranges of the ops of a text file. Spellings that findBlocks() does not know leave them unknown.
 void locateOps(GraphFile *file, std::string_view text, TextBlocks blocks) {
   const auto count = static_cast<size_t>(file->job->net().op_size());
   if (blocks.size() != count) {
@@ -391,7 +397,7 @@ template <class F> SourceRange rangeWithin(const GraphFile &file, int op, F &&fi
   const Tree *conf = tree.GetTreeForNested(field(graph::DLNetConf::descriptor(), "op"), 0);
   const Tree *user = nested(conf, field(graph::OperatorConf::descriptor(), "user_conf"));
   if (!user) return outer;
-  SourceRange r = toRange(file.name, find(user));
+  SourceRange r = toRange(file.name, block, find(user));
   if (!r.known()) return outer;
   if (r.line == 1) r.column += outer.column - 1;
   if (r.endLine == 1) r.endColumn += outer.column - 1;

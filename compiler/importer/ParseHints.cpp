@@ -30,15 +30,6 @@ std::string between(const std::string &message, std::string_view open, std::stri
 
 bool isWordByte(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-/// The offset of protobuf's place: it counts a tab to the next multiple of eight.
-size_t offsetOf(std::string_view text, int line, int column) {
-  size_t at = 0;
-  for (; line > 0 && at < text.size(); --line) at = std::min(text.find('\n', at), text.size() - 1) + 1;
-  for (int seen = 0; seen < column && at < text.size() && text[at] != '\n'; ++at)
-    seen += text[at] == '\t' ? 8 - seen % 8 : 1;
-  return at;
-}
-
 /// Whether a comment has begun before `at` in its line.
 bool isInComment(std::string_view text, size_t at) {
   char quote = 0;
@@ -168,6 +159,14 @@ Hint hintOf(const std::string &message) {
 }
 
 } // namespace
+
+size_t offsetOf(std::string_view text, int line, int column) {
+  size_t at = 0;
+  for (; line > 0 && at < text.size(); --line) at = std::min(text.find('\n', at), text.size() - 1) + 1;
+  for (int seen = 0; seen < column && at < text.size() && text[at] != '\n'; ++at)
+    seen += text[at] == '\t' ? 8 - seen % 8 : 1;
+  return at;
+}
 
 void explainParseError(std::string_view text, int line, int column, Diagnostic *found) {
   const Hint hint = hintOf(found->message);

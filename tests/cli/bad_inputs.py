@@ -243,6 +243,25 @@ class Mistakes(Scratch):
         said = self.fails(3, "show", os.path.join(self.folder, "long.pbtxt"), words=("did you mean kFloat?",))
         self.assertIn("long.pbtxt:7:", said)
 
+    def test_places_within_an_op(self):
+        """An op's text is parsed once more for them, by protobuf, which counts a tab to the next multiple of eight."""
+        tabs = SMALL.replace("user_conf {", "user_conf {\n\t\t").replace("  output {", "\toutput {").replace('"w/out"', '"v/out"')
+        said = self.shown(tabs, 's: "v/out"', "OPC0107", "no op makes the tensor 'v/out'")
+        self.assertIn(" " + "^" * len('s: "v/out"') + " ", said)
+        one = tabs.replace("{\n\t\t", "{\t\t").replace("op { name: \"m\"", "\top {\tname: \"m\"")  # all in the op's first line
+        self.shown(one, 's: "v/out"', "OPC0107")
+        nan = SMALL.replace("  output {", '\tattr {\tkey: "alpha"\tvalue { at_double: nan } }\n\toutput {')
+        self.shown(nan, "attr", "OPC0205", "attribute 'alpha' is nan")
+
+    def test_ops_in_a_list(self):
+        """op: [{ ... }, { ... }] is what protobuf reads as well; each op is where its brace is."""
+        listed = "# one list\nop: [" + ",\n ".join(part.removeprefix("op ") for part in SMALL.replace("\n  ", " ").split("\n")) + "]\n"
+        self.assertEqual(opc("show", self.file("l.pbtxt", listed)).returncode, 0)
+        for old, new, line, column in (('"broadcast_mul"', '"broadcast_mull"', 4, 2), ('"m/z_0" out', '"n/z_0" out', 5, 2), ('name: "w"', 'name: "x"', 3, 2), ("dim: 2 dim: 3", "dim: -2", 2, 1)):
+            with self.subTest(new):
+                said = self.fails(3, "show", self.file("l.pbtxt", listed.replace(old, new)))
+                self.assertIn(f"l.pbtxt:{line}:{column}\n", said)
+
     def test_fields(self):
         for wrong, right in (("inptu_conf", "input_conf"), ("blob_cnf", "blob_conf"), ("op_type", "op_type_name"), ("initialiser", "initializer")):
             text = SMALL.replace(right, wrong, 1)
