@@ -192,6 +192,24 @@ class Values(Checks):
             self.assertIn("NUMERIC_MISMATCH", self.rules("g.pbtxt"), text)
 
 
+    def test_a_tolerance_without_bound(self):
+        """0 times no bound is nothing: zeros are equal all the same."""
+        self.locked(GRAPH.replace("value: 0.5", "value: 0"))
+        self.assertEqual(set(next(r for r in self.locked_json()["numerics"] if "out" in r)["samples"]), {0})
+        self.write("opc.toml", "[tolerance]\nf32 = { rtol = inf, atol = 1 }\n")
+        self.check("g.pbtxt")
+
+    def test_statistics_beyond_all_numbers(self):
+        """The squares of 1e240 are no numbers: the norm is infinite in the lock, and now, and that is the same."""
+        more = "".join(f'op {{ name: "{name}" user_conf {{ op_type_name: "square" input {{ key: "x" value {{ s: "{before}/y_0" }} }} }} }}\n' for name, before in (("s1", "act"), ("s2", "s1")))
+        large = GRAPH.replace("kFloat", "kDouble").replace("value: 0.5", "value: 1e30").replace('"relu"', '"square"')
+        large = large.replace('op { name: "y" output_conf { in: "act/y_0" }', more + 'op { name: "y" output_conf { in: "s2/y_0" }')
+        self.locked(large)
+        self.assertIn('"l2":"inf"', self.read("g.opc.lock"))
+        self.check("g.pbtxt")
+        self.write("g.pbtxt", large.replace("1e30", "2e30"))
+        self.assertIn("NUMERIC_MISMATCH", self.rules("g.pbtxt"))
+
     def test_values_of_another_device(self):
         """A lock of another kind of device: the wider tolerances are used. Of f32 rtol 1e-4 in place of 1.3e-6."""
         self.locked()

@@ -14,6 +14,7 @@
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
+#include <limits>
 
 using namespace opc;
 using namespace opc::cli;
@@ -154,6 +155,13 @@ TEST_CASE("comparison finds what differs and what would pass", "[cli][compare]")
       compareTensors(tensor("i64[1]:9007199254740993"), tensor("i64[1]:9007199254740992"), {0, 0}, false).mismatches ==
       1);
   CHECK(compareTensors(tensor("f32[0]:0"), tensor("f32[0]:0"), {0, 0}, false).passed());
+  // No bound, and yet 0 times it is nothing.
+  const Tolerance none{std::numeric_limits<double>::infinity(), 0.5};
+  CHECK(compareTensors(tensor("f32[3]:0,7,0"), tensor("f32[3]:0,1,0.25"), none, false).passed());
+  const Comparison zero = compareTensors(tensor("f32[3]:0,7,1"), tensor("f32[3]:0,1,0"), none, false);
+  CHECK(zero.mismatches == 1);
+  CHECK(zero.worst == 2);
+  CHECK(zero.passingAtol.value_or(0) == 1);
   CHECK(defaultTolerance(kFloat).rtol == 1.3e-6);
   CHECK(defaultTolerance(kInt32).atol == 0);
 }

@@ -145,7 +145,7 @@ private:
         {"l2", locked_.l2, now_.l2, mean * std::sqrt(n)},
     };
     for (const auto &row : rows) {
-      if (std::abs(row.is - row.was) <= row.bound) continue;
+      if (row.is == row.was || std::abs(row.is - row.was) <= row.bound) continue; // both may be infinite
       add("NUMERIC_MISMATCH",
           std::string(row.name) + " " + realText(row.was) + " -> " + realText(row.is) + ", at most " +
               roundedText(row.bound, 3) + " apart for rtol " + realText(tolerance_.rtol) + ", atol " +

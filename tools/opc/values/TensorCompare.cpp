@@ -81,14 +81,16 @@ Comparison compareTensors(const HostTensor &actual, const HostTensor &expected, 
         c.maxRel = std::max(c.maxRel, difference / size);
       else if (difference > tolerance.atol)
         c.maxRel = std::numeric_limits<double>::infinity();
-      excess = difference - (tolerance.atol + tolerance.rtol * size);
+      const double relative = size > 0 ? tolerance.rtol * size : 0; // of no bound, too
+      const double limit = tolerance.atol + relative;
+      excess = difference <= limit ? 0 : difference - limit;
       if (difference > tolerance.atol) {
         if (size > 0)
           rtol = std::max(rtol, (difference - tolerance.atol) / size);
         else
           noRtol = true;
       }
-      atol = std::max(atol, difference - tolerance.rtol * size);
+      atol = std::max(atol, difference - relative);
     }
     if (excess <= 0) continue;
     ++c.mismatches;
