@@ -192,6 +192,16 @@ class Values(Checks):
             self.assertIn("NUMERIC_MISMATCH", self.rules("g.pbtxt"), text)
 
 
+    def test_settings_of_a_type(self):
+        """A metric for an element type, and what is more special: an output's own tolerance or metric."""
+        self.locked()
+        self.write("g.pbtxt", GRAPH.replace("value: 0.5", "value: 0.5001"))
+        for text, passes in (('f32 = { metric = "cos>=0.9999" }', True), ('f64 = { metric = "cos>=0.9999" }', False), ('f32 = { metric = "max<=1e-9" }', False),
+                             ('f32 = { metric = "cos>=0.9999" }\n"y" = { rtol = 1e-6 }', False), ('"y" = { metric = "cos>=0.9999" }\nf32 = { metric = "max<=1e-9" }', True)):
+            with self.subTest(text):
+                self.write("opc.toml", "[tolerance]\n" + text + "\n")
+                self.assertEqual("NUMERIC_MISMATCH" not in self.rules("g.pbtxt"), passes)
+
     def test_a_tolerance_without_bound(self):
         """0 times no bound is nothing: zeros are equal all the same."""
         self.locked(GRAPH.replace("value: 0.5", "value: 0"))

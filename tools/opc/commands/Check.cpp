@@ -228,7 +228,7 @@ private:
     OPC_RETURN_IF_ERROR(tolerances_.parse(invocation.config().tolerances()));
     settings_.tolerance = [this](const std::string &output, DataType type, bool isOtherDevice) {
       const Tolerance standard = isOtherDevice ? otherDeviceTolerance(type) : defaultTolerance(type);
-      return OutputTolerance{tolerances_.toleranceOf(output, type, standard), tolerances_.metricsOf(output),
+      return OutputTolerance{tolerances_.toleranceOf(output, type, standard), tolerances_.metricsOf(output, type),
                              tolerances_.nanEquals(output, type)};
     };
     return Status::ok();

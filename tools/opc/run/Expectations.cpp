@@ -91,7 +91,7 @@ Status ExpectFlags::checkNames(const std::vector<std::string> &outputs) const {
 Status ExpectFlags::checkRows(const std::string &name, const user_op::TensorDesc &desc) const {
   const DimVector &dims = desc.shape().dim_vec();
   const int64_t width = dims.empty() ? 1 : dims.back();
-  for (const Metric &m : metricsOf(name))
+  for (const Metric &m : metricsOf(name, desc.data_type()))
     // More than there is would hold, whatever the values are; so does everything of an empty tensor.
     if (m.kind == Metric::Kind::kTopK && width > 0 && m.bound > static_cast<double>(width))
       return Status(StatusCode::kUsage, "OPC0003",
@@ -166,22 +166,27 @@ bool ExpectFlags::nanEquals(const std::string &name, DataType type) const {
   return ofName.value_or(ofType.value_or(false));
 }
 
-std::vector<Metric> ExpectFlags::metricsOf(const std::string &name) const {
+std::vector<Metric> ExpectFlags::metricsOf(const std::string &name, DataType type) const {
   if (auto it = namedMetrics_.find(name); it != namedMetrics_.end()) return it->second;
   if (!metrics_.empty()) return metrics_;
   // A tolerance on the command line asks for that comparison, whatever the file says.
   if (rtolFlags_.of(name) || atolFlags_.of(name)) return {};
-  std::vector<Metric> metrics;
-  for (const ToleranceRule &r : rules_)
-    if (!r.metric.empty() && fnmatch(r.key.c_str(), name.c_str(), 0) == 0) metrics = {*parseMetric(r.metric)};
-  return metrics;
+  std::vector<Metric> ofType, ofName;
+  bool isBounded = false; // the output has a tolerance of its own, which is more special than what its type has
+  for (const ToleranceRule &r : rules_) {
+    const bool isOfType = parseDataType(r.key) == type;
+    if (!isOfType && fnmatch(r.key.c_str(), name.c_str(), 0) != 0) continue;
+    if (!r.metric.empty()) (isOfType ? ofType : ofName) = {*parseMetric(r.metric)};
+    isBounded |= !isOfType && r.metric.empty() && (r.rtol || r.atol);
+  }
+  return ofName.empty() && !isBounded ? ofType : ofName;
 }
 
 bool ExpectFlags::compare(Invocation &invocation, const NamedOutput &output, const Expectation &expected,
                           Json *list) const {
   const HostTensor &got = output.tensor, &want = expected.tensor;
   const Tolerance tolerance = toleranceOf(output.name, got.dtype());
-  const std::vector<Metric> metrics = metricsOf(output.name);
+  const std::vector<Metric> metrics = metricsOf(output.name, got.dtype());
   const bool nanEqual = nanEquals(output.name, got.dtype());
   Json entry = {
       {"name", output.name}, {"expected", expected.origin}, {"rtol", tolerance.rtol}, {"atol", tolerance.atol}};

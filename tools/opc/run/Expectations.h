@@ -65,7 +65,7 @@ public:
   /// Whether a NaN of that tensor equals a NaN: the flag's, else opc.toml's, else not.
   bool nanEquals(const std::string &name, DataType type) const;
   /// What is asked of an output in place of a tolerance.
-  std::vector<Metric> metricsOf(const std::string &name) const;
+  std::vector<Metric> metricsOf(const std::string &name, DataType type) const;
 
 private:
   std::vector<std::string> specs_, rtol_, atol_, metric_;
