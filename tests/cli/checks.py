@@ -264,6 +264,9 @@ class Locks(Checks):
         self.check(".", code=1, env={"CI": "true"})
         self.check(".", "--unreferenced", "warn", env={"CI": "true"})
         self.check(".", "--unreferenced", "error", code=1)
+        for flag in (["--ignore", "old.opc.lock:*"], ["--except", "LOCK_UNREFERENCED"]):  # what is left out is left alone
+            self.assertEqual(self.check(".", "--unreferenced", "delete", *flag).stdout, "")
+            self.assertTrue(os.path.exists(self.path("old.opc.lock")))
         self.check(".", "--unreferenced", "delete")
         self.assertEqual(sorted(os.listdir(self.folder)), ["g.opc.lock", "g.pbtxt"])
 
@@ -543,9 +546,28 @@ class Options(Checks):
 
     def test_reports_are_files_of_their_own(self):
         lock = self.locked()
-        for args in (["--report", "json=g.pbtxt"], ["--report", "json=./g.opc.lock"], ["--report", "json=r", "--report", "sarif=r"]):
-            self.check("g.pbtxt", *args, code=2)
-        self.assertEqual((self.read("g.pbtxt"), self.read("g.opc.lock")), (GRAPH, lock))
+        self.write("old.pbtxt", GRAPH)
+        self.write("opc.toml", "[run]\n")
+        kept = ("g.pbtxt", "g.opc.lock", "old.pbtxt", "opc.toml")
+        before = [self.read(name) for name in kept]
+        for args in (["--report", "json=g.pbtxt"], ["--report", "json=./g.opc.lock"], ["--report", "json=r", "--report", "sarif=./r"], ["--report", "json=opc.toml"],
+                     ["--against", "old.pbtxt", "--report", "junit=old.pbtxt"], ["--report", "json=g.opc.inputs.npz"]):
+            with self.subTest(args):
+                self.assertIn("error[OPC0002]", self.check("g.pbtxt", *args, code=2).stderr)
+        self.assertEqual([self.read(name) for name in kept], before)
+        self.assertEqual(before[1], lock)
+        # A lock that is not there yet is as little a place for a report.
+        self.write("new/g.pbtxt", GRAPH)
+        self.check("new/g.pbtxt", "--update", "--report", "json=new/g.opc.lock", code=2)
+        self.assertFalse(os.path.exists(self.path("new/g.opc.lock")))
+        # One that cannot be written leaves the others, and one document.
+        done = self.check("g.pbtxt", "--json", "--report", "junit=/dev/full", "--report", "sarif=r.sarif", code=5)
+        self.assertEqual(json.loads(done.stdout)["diagnostics"][0]["code"], "OPC0707")
+        self.assertTrue(os.path.exists(self.path("r.sarif")))
+        # Standard output has one form.
+        done = self.check("g.pbtxt", "--report", "json=-", code=2)
+        self.assertEqual(done.stdout, "")
+        self.assertIn("--format json, or a file", done.stderr)
 
     def test_update_of_sections(self):
         self.locked()

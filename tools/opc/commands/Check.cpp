@@ -6,6 +6,7 @@
 #include "DiagnosticText.h"
 #include "Expectations.h"
 #include "FileBytes.h"
+#include "FileUse.h"
 #include "GitFiles.h"
 #include "GraphCheck.h"
 #include "GraphFiles.h"
@@ -37,7 +38,7 @@ namespace opc::cli {
 
 namespace {
 
-const std::string kStandardInput = "-";
+const std::string kStandardInput = "-", kStandardOutput = "-";
 const std::string kPathsSetting = "check.paths", kGit = "git:";
 const std::string kText = "text", kJson = "json";                       // of --format
 const std::string kError = "error", kWarn = "warn", kDelete = "delete"; // of --unreferenced
@@ -81,6 +82,30 @@ GraphReport removedGraph(const CheckSettings &settings, const std::string &path)
   removed.graph = path;
   if (isWanted(settings, f)) removed.findings.push_back(std::move(f));
   return removed;
+}
+
+/// A lock without a graph; with kDelete it is removed, unless it is left out.
+Result<GraphReport> orphanReport(const CheckSettings &settings, const std::string &lock, const std::string &what) {
+  GraphFinding f;
+  f.rule = "LOCK_UNREFERENCED";
+  f.severity = what == kError ? Severity::kError : Severity::kWarning;
+  f.graph = lock;
+  f.message = "no graph lies beside the lock " + lock;
+  f.help = "remove it (--unreferenced delete), or put its graph back";
+  GraphReport orphan;
+  orphan.graph = lock;
+  orphan.isGraph = false;
+  if (!isWanted(settings, f)) return orphan;
+  std::error_code error;
+  if (what == kDelete && std::filesystem::remove(lock, error)) {
+    f.severity = Severity::kNote;
+    f.message = "removed " + lock + ", which has no graph";
+    f.help.clear();
+  } else if (error) {
+    return Status(StatusCode::kUsage, "OPC0707", "cannot remove " + lock + ": " + error.message());
+  }
+  orphan.findings.push_back(std::move(f));
+  return orphan;
 }
 
 /// A glob of the settings that matches nothing of the tree, and what says so.
@@ -185,7 +210,7 @@ public:
         return e.status;
     OPC_ASSIGN_OR_RETURN(GraphFiles files, findGraphs(named.graphs));
     joinOrphans(named.orphans, &files);
-    OPC_RETURN_IF_ERROR(checkReports(files.graphs));
+    OPC_RETURN_IF_ERROR(checkReports(invocation, files.graphs));
     if (!settings_.againstFile.empty() && files.graphs.size() != 1)
       return usageError("--against " + *against_ + " is one graph, and more are checked");
     const bool isPart = !settings_.isAgainst && takeSharedLocks(settings_, &files.graphs, &report);
@@ -244,6 +269,9 @@ private:
         return usageError("--report " + text + " is no FORMAT=FILE",
                           isKnown ? "say where it goes: --report " + name + "=FILE"
                                   : didYouMean(name, names, "formats: " + joined(names, ", ")));
+      if (text.substr(equals + 1) == kStandardOutput)
+        return usageError("--report " + text + ": what goes to standard output is that of --format",
+                          "--format " + name + ", or a file");
       OPC_RETURN_IF_ERROR(checkOutputPath(text.substr(equals + 1), ""));
       files_.push_back({name, text.substr(equals + 1)});
     }
@@ -251,17 +279,18 @@ private:
   }
 
   /// A report is a file of its own.
-  Status checkReports(const std::vector<std::string> &graphs) const {
-    std::error_code error;
-    for (size_t i = 0; i < files_.size(); ++i) {
-      const std::string &path = files_[i].second;
-      for (size_t j = 0; j < i; ++j)
-        if (files_[j].second == path) return usageError("two reports would be written to " + path);
-      for (const std::string &graph : graphs)
-        for (const std::string &file : {graph, lockPathOf(graph)})
-          if (std::filesystem::equivalent(file, path, error))
-            return usageError("--report would be written over " + file, "give it another name");
+  Status checkReports(const Invocation &invocation, const std::vector<std::string> &graphs) const {
+    if (files_.empty()) return Status::ok();
+    FileUse use;
+    for (const std::string &graph : graphs) {
+      if (graph == kStandardInput) continue;
+      use.readsGraph(graph, "a graph");
+      for (const std::string &beside : {lockPathOf(graph), inputsPathOf(graph), valuesPathOf(graph)})
+        use.reads(beside, "beside a graph"); // --update may write what is not there yet
     }
+    use.readsGraph(settings_.againstFile, "--against");
+    use.readsSettings(invocation);
+    for (const auto &[name, path] : files_) OPC_RETURN_IF_ERROR(use.writes(path, "--report " + name));
     return Status::ok();
   }
 
@@ -358,24 +387,7 @@ private:
   Status addOrphans(const std::vector<std::string> &orphans, CheckReport *report) const {
     const std::string what = unreferenced_.empty() ? (isCi() ? kError : kWarn) : unreferenced_;
     for (const std::string &lock : orphans) {
-      GraphFinding f;
-      f.rule = "LOCK_UNREFERENCED";
-      f.severity = what == kError ? Severity::kError : Severity::kWarning;
-      f.graph = lock;
-      f.message = "no graph lies beside the lock " + lock;
-      f.help = "remove it (--unreferenced delete), or put its graph back";
-      std::error_code error;
-      if (what == kDelete && std::filesystem::remove(lock, error)) {
-        f.severity = Severity::kNote;
-        f.message = "removed " + lock + ", which has no graph";
-        f.help.clear();
-      } else if (error) {
-        return Status(StatusCode::kUsage, "OPC0707", "cannot remove " + lock + ": " + error.message());
-      }
-      GraphReport orphan;
-      orphan.graph = lock;
-      orphan.isGraph = false;
-      if (isWanted(settings_, f)) orphan.findings.push_back(std::move(f));
+      OPC_ASSIGN_OR_RETURN(GraphReport orphan, orphanReport(settings_, lock, what));
       report->graphs.push_back(std::move(orphan));
     }
     return Status::ok();
@@ -401,6 +413,10 @@ private:
   Outcome<int> finish(Invocation &invocation, const CheckReport &report) const {
     Terminal &terminal = invocation.terminal();
     const std::string format = invocation.flags().json ? kJson : format_;
+    Status written;
+    for (const auto &[name, path] : files_)
+      if (Status s = writeFileAtomically(path, formattedCheck(name, report)); !s && written) written = std::move(s);
+    if (!written && invocation.flags().json) return written; // which is a document, too
     if (format != kText) {
       terminal.file(formattedCheck(format, report));
     } else if (!invocation.flags().quiet) {
@@ -408,8 +424,7 @@ private:
       OPC_RETURN_IF_ERROR(tellGithub(terminal, report));
     }
     if (format == kText) invocation.note(checkSummary(report));
-    for (const auto &[name, path] : files_)
-      OPC_RETURN_IF_ERROR(writeFileAtomically(path, formattedCheck(name, report)));
+    OPC_RETURN_IF_ERROR(written);
     return invocation.flags().exitZero ? kExitOk : report.exitCode();
   }
 
