@@ -307,6 +307,10 @@ class Formats(Checks):
         for row in rows:
             self.assertEqual(len(re.findall(r"(?<!\\)\|", row)), 5, row)
         self.assertNotIn("<script>", text)
+        for before in ("", "a"):  # a long text ends between two characters, and not within one
+            self.write("long.pbtxt", GRAPH.replace('"relu"', '"' + before + "\u00e9" * 300 + '"'))
+            cut = next(x for x in self.check("long.pbtxt", "--format", "markdown", code=3).stdout.splitlines() if "\u00e9..." in x)
+            self.assertNotIn("\ufffd", cut)
 
     def test_names_of_files_are_no_commands(self):
         """To a runner of GitHub a line that begins with :: is a command: no name of a file begins one, in any format, nor in other commands."""

@@ -141,6 +141,14 @@ class Rules(Checks):
         self.assertEqual([s for rule, s, *_ in found if rule in ("GRAD_MISSING", "WARNING_ADDED")], ["error"])
         self.check("g.pbtxt", "--update")
         self.assertEqual([(f["rule"], f["severity"]) for f in self.findings("g.pbtxt", code=0)], [("GRAD_MISSING", "warning")])
+        # A doubt of another variable comes first, and is not what a report of failures says.
+        more = other.replace('"v"', '"u"') + add.replace('"add"', '"extra"').replace("v/out", "u/out") + kept.replace('"kept"', '"more"') % "extra/z_0"
+        for ops in (joined, loss):
+            self.write("g.pbtxt", "net {\n" + GRAPH + other + add + more + ops + kept % "add/z_0" + conf.replace("sgd_conf", "naive_conf"))
+            if ops is joined:
+                self.check("g.pbtxt", "--update")
+        self.assertEqual([(f["severity"], f["op"]) for f in self.findings("g.pbtxt") if f["rule"] == "GRAD_MISSING"], [("error", "v"), ("warning", "u")])
+        self.assertIn('<failure type="GRAD_MISSING" message="has no gradient any more">', self.check("g.pbtxt", "--format", "junit", code=1).stdout)
 
     def test_hazards(self):
         """What is said without a lock, with op and line; f32 in place of f16, and log_softmax, have none."""

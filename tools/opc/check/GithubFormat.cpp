@@ -70,7 +70,7 @@ std::string githubText(const CheckReport &report) {
 }
 
 std::string markdownText(const CheckReport &report) {
-  constexpr size_t kMostRows = 1000; // the summary of a step has at most 1 MiB
+  constexpr size_t kMostRows = 1000, kMostBytes = 400; // the summary of a step has at most 1 MiB
   std::string text = "### opc check\n\n" + cell(checkSummary(report)) + "\n";
   const std::vector<GraphFinding> findings = report.sorted();
   if (findings.empty()) return text;
@@ -84,7 +84,11 @@ std::string markdownText(const CheckReport &report) {
     std::string where = f.range.file.empty() ? f.graph : f.range.file;
     if (f.range.known()) where += ":" + std::to_string(f.range.line);
     std::string what = messageOf(f);
-    if (what.size() > 400) what = what.substr(0, 397) + "...";
+    if (what.size() > kMostBytes) {
+      size_t end = kMostBytes - 3;
+      while ((what[end] & 0xc0) == 0x80) --end; // between two characters
+      what = what.substr(0, end) + "...";
+    }
     text += std::string("| ") + levelName(f.severity) + " | " + cell(f.rule) + " | " + cell(where) + " | " +
             cell(what) + " |\n";
   }

@@ -55,17 +55,17 @@ std::string caseText(const std::string &graph, const std::string &rule, const st
   if (findings.empty()) return text + "/>\n";
   text += ">\n";
   std::string failures, notes;
-  size_t errors = 0;
+  const GraphFinding *first = nullptr; // that is an error
   for (const GraphFinding &f : findings) {
     const std::string about = subjectText(f);
     std::string &to = f.severity == Severity::kError ? failures : notes;
-    errors += f.severity == Severity::kError;
+    if (!first && f.severity == Severity::kError) first = &f;
     to += placeOf(f) + ": " + (about.empty() ? "" : about + ": ") + f.message + "\n";
     if (!f.help.empty()) to += "help: " + f.help + "\n";
   }
-  if (errors)
-    text += "      <failure type=\"" + xml(rule) + "\" message=\"" + xml(findings.front().message) + "\">" +
-            xml(failures) + "</failure>\n";
+  if (first)
+    text += "      <failure type=\"" + xml(rule) + "\" message=\"" + xml(first->message) + "\">" + xml(failures) +
+            "</failure>\n";
   if (!notes.empty()) text += "      <system-out>" + xml(notes) + "</system-out>\n";
   return text + "    </testcase>\n";
 }
