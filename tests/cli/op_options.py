@@ -136,6 +136,11 @@ class CastOps(Folder):
         np.testing.assert_array_equal(got, np.load(self.path("y.npy")))
         said = self.opc("run", "net.plan", "--input", "x=@x.npy", "--cast-ops", "exp=f16", code=2).stderr
         self.assertIn("--cast-ops, --place, --allow-cpu-fallback and --no-winograd need the graph", said)
+        # So does all that is for a compiler: nothing is ignored without a word.
+        for flags in (["--no-fuse"], ["--no-simplify"], ["--sbp", "x=B"], ["--micro-batches", "2"], ["--device-memory", "1G"], ["--no-overlap"], ["--sbp-random", "1"]):
+            mesh = [] if flags[0] in ("--no-fuse", "--no-simplify") else ["--mesh", "1"]
+            said = self.opc("run", "net.plan", "--input", "x=@x.npy", *mesh, *flags, code=2).stderr
+            self.assertIn(f"error[OPC0001]: {flags[0]} needs the graph, and net.plan is a plan", said)
 
     def test_bad(self):
         self.write("net.pbtxt", CHAIN)

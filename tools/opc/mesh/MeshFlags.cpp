@@ -71,17 +71,21 @@ Status useCluster(const simulate::ClusterDescription &cluster, MeshRequest *requ
   return Status::ok();
 }
 
+std::string MeshFlags::planning() const {
+  return !pins_.empty()      ? "--sbp"
+         : !stages_.empty()  ? "--stage"
+         : microBatches_     ? "--micro-batches"
+         : deviceMemory_     ? "--device-memory"
+         : !cluster_.empty() ? "--cluster"
+         : random_           ? "--sbp-random"
+         : noOverlap_        ? "--no-overlap"
+                             : "";
+}
+
 Result<std::optional<MeshRequest>> MeshFlags::request(const std::vector<int64_t> &defaultDims) const {
   if (mesh_.empty() && defaultDims.empty()) {
-    const char *given = !pins_.empty()      ? "--sbp"
-                        : !stages_.empty()  ? "--stage"
-                        : microBatches_     ? "--micro-batches"
-                        : deviceMemory_     ? "--device-memory"
-                        : !cluster_.empty() ? "--cluster"
-                        : random_           ? "--sbp-random"
-                        : noOverlap_        ? "--no-overlap"
-                                            : nullptr;
-    if (given) return usageError(std::string(given) + " is for several devices", "give --mesh, e.g. --mesh 2x4");
+    const std::string given = planning();
+    if (!given.empty()) return usageError(given + " is for several devices", "give --mesh, e.g. --mesh 2x4");
     return std::optional<MeshRequest>();
   }
   MeshRequest r;

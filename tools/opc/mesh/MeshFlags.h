@@ -21,6 +21,8 @@ public:
   bool namesTensors() const { return !pins_.empty() || !stages_.empty(); }
   /// Nothing without --mesh (unless `defaultDims` says what it is by default); then the other flags are usage errors.
   bool hasCluster() const { return !cluster_.empty(); }
+  /// The first of the flags that say how a mesh is planned for, beside --mesh itself; "" for none.
+  std::string planning() const;
   const std::string &clusterFile() const { return cluster_; }
   Result<std::optional<MeshRequest>> request(const std::vector<int64_t> &defaultDims = {}) const;
 

@@ -64,6 +64,13 @@ Status RunPlanner::checkPlanFile(const GraphInput &input) const {
   if (options_.opFlags.any())
     return usageError(OpFlags::names() + " need the graph, and " + input.name + " is a plan",
                       "compile the graph again with them");
+  if (options_.noFuse || options_.noSimplify)
+    return usageError(std::string(options_.noFuse ? "--no-fuse" : "--no-simplify") + " needs the graph, and " +
+                          input.name + " is a plan",
+                      "run the graph itself");
+  if (const std::string planning = options_.ranks.planning(); !planning.empty())
+    return usageError(planning + " needs the graph, and " + input.name + " is a plan",
+                      "compile the graph again with it");
   if (options_.cut.any())
     return usageError("--until, --feed and --only need the graph, and " + input.name + " is a plan",
                       "run the graph itself");
@@ -185,6 +192,7 @@ Outcome<SharedBytes> RunPlanner::plan(GraphInput &input, NamedValues &inputs) {
 Outcome<std::string> RunPlanner::planBatches(GraphInput &input, const NamedValues &inputs,
                                              const std::vector<DataSet> &dataSets, Batch batch) {
   if (input.isPlan) {
+    if (!isForwardAlone_) OPC_RETURN_IF_ERROR(checkPlanFile(input)); // else the flags speak of the graph that trains
     if (batch.size && !isForwardAlone_) return usageError("--batch has no effect on a plan: its shapes are fixed");
     if (options_.training.learningRate && !isForwardAlone_)
       return usageError("--lr needs the graph, and " + input.name + " is a plan", "run the graph itself");

@@ -39,6 +39,8 @@ public:
   /// Of which each is a rank; 1: all ranks are threads of this one.
   int64_t processes() const { return communicator_ ? communicator_->size() : 1; }
   const std::string &clusterFile() const { return mesh_.clusterFile(); }
+  /// MeshFlags::planning().
+  std::string planning() const { return mesh_.planning(); }
   /// Of this process: 0 unless it is one of several.
   int64_t rank() const { return communicator_ ? communicator_->rank() : 0; }
   /// Whether this process prints and writes files.
