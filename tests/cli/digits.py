@@ -100,6 +100,10 @@ class Digits(FolderTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         done = run(*programs[0], "--weights", part, "--partial-weights")
         self.assertIn("no value for 2 variables of 6 (fc1_w, fc3_b)", done.stderr)
+        for program in programs[:3]:
+            done = run(*program, "--partial-weights")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("--partial-weights says how --weights is read", done.stderr)
 
     def test_print_none_prints_nothing(self):
         done = opc("run", data("mlp.pbtxt"), *self.arguments("mlp", os.path.join(self.folder, "o")), "--print", "none")

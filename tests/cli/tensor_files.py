@@ -158,6 +158,9 @@ class Files(Scratch):
         self.assertNotIn("note:", text)
         self.opc("run", g, "--inputs", self.path("model/test_data_set_0"), "--outputs", self.path("o"), "--outputs-as", "pb")
         self.assertEqual(os.listdir(self.path("o")), ["output_0.pb"])
+        for more in ([], ["--outputs", self.path("o.npz")], ["--output", "y=" + self.path("y.npy")]):  # there is no directory
+            self.assertIn("--outputs-as pb says what a directory gets", self.opc("run", g, "--input", "x=1", "--outputs-as", "pb", *more, code=2))
+        self.assertFalse(os.path.exists(self.path("o.npz")) or os.path.exists(self.path("y.npy")))
         self.opc("run", g, "--input", "x=7", "--expects", self.path("o"), code=1)
         self.file("two/a.pb", onnx_tensor(x, 1, b"x"))
         np.save(self.path("two/x.npy"), x)

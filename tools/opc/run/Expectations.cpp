@@ -69,6 +69,13 @@ Status ExpectFlags::parse(std::vector<ToleranceRule> rules) {
   return Status::ok();
 }
 
+std::string ExpectFlags::howFlag() const {
+  if (!rtol_.empty()) return "--rtol";
+  if (!atol_.empty()) return "--atol";
+  if (!metric_.empty()) return "--metric";
+  return nan_.empty() ? "" : "--nan";
+}
+
 Status ExpectFlags::open() {
   OPC_ASSIGN_OR_RETURN(values_, NamedValues::open(specs_, archive_, "--expect"));
   return Status::ok();

@@ -43,6 +43,8 @@ public:
   /// Opens files and checks specifications, before anything is compiled.
   Status open();
   bool any() const { return !specs_.empty() || !archive_.empty(); }
+  /// The first flag that says how outputs are compared; "" for none.
+  std::string howFlag() const;
   void addFiles(FileUse *files) const { files->readsValues(specs_, "--expect", archive_, "--expects"); }
   /// Whether the outputs that are compared are those of a file.
   bool hasArchive() const { return !archive_.empty(); }

@@ -10,6 +10,10 @@
 
 namespace opc::cli {
 
+namespace {
+const std::string kOnnxFiles = "pb"; // of --outputs-as
+} // namespace
+
 std::vector<Option> RunOptions::options() {
   std::vector<Option> list = values.options();
   auto append = [&](std::vector<Option> more) { list.insert(list.end(), more.begin(), more.end()); };
@@ -19,7 +23,7 @@ std::vector<Option> RunOptions::options() {
        {"--outputs", 0, "DIR|FILE", "write all outputs: DIR/NAME.npy, or one npz or safetensors", &outputArchive, true},
        Option{"--outputs-as", 0, "",
               "what a directory gets: NAME.npy (default), or an ONNX data set's output_0.pb, ...", &outputsAs}
-           .oneOf({"npy", "pb"}),
+           .oneOf({"npy", kOnnxFiles}),
        printOption(&print)});
   append(expect.options());
   append({Option{"--reference", 0, "",
@@ -65,6 +69,7 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
   if (training.isRequested()) OPC_RETURN_IF_ERROR(checkTraining());
   OPC_RETURN_IF_ERROR(checkOutputEndings(outputs, outputArchive));
   OPC_RETURN_IF_ERROR(expect.parse(invocation.config().tolerances()));
+  OPC_RETURN_IF_ERROR(checkMeaning());
   if (trace == "-" && invocation.flags().json) return usageError("the trace and the JSON both want standard output");
   if (!trace.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(trace, graph));
   profile |= observe.profile;
@@ -93,6 +98,17 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
   compile.shapes = std::move(given.shapes);
   compile.sizes = std::move(given.sizes);
   return checkSizes();
+}
+
+/// Options of what is not asked for would be lost without a word.
+Status RunOptions::checkMeaning() const {
+  if (outputsAs == kOnnxFiles && !isOutputDirectory(outputArchive))
+    return usageError("--outputs-as pb says what a directory gets, and no directory is written",
+                      "--outputs DIR --outputs-as pb, or --output NAME=FILE.pb");
+  if (const std::string how = expect.howFlag(); !how.empty() && !expect.any() && reference.empty())
+    return usageError(how + " says how outputs are compared, and nothing is compared",
+                      "give --expect NAME=SPEC, --expects FILE or --reference cpu");
+  return Status::ok();
 }
 
 namespace {

@@ -75,6 +75,7 @@ struct RunOptions {
 
 private:
   Status checkTraining() const;
+  Status checkMeaning() const;
   /// What sizes in a range do not go with.
   Status checkSizes() const;
 };

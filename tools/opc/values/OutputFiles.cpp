@@ -247,6 +247,11 @@ Status makeOutputDirectory(const std::string &path) {
   return tryWriting(path + "/opc");
 }
 
+bool isOutputDirectory(const std::string &path) {
+  std::error_code error;
+  return !path.empty() && (!isArchiveName(path) || fs::is_directory(path, error));
+}
+
 std::string outputPathIn(const std::string &directory, const std::string &name) {
   std::string path = directory;
   for (const std::string &part : splitAt(name, '/'))
@@ -271,7 +276,7 @@ Result<OutputFiles> OutputFiles::plan(const std::vector<std::string> &named, con
     files.files_.push_back(pair);
   }
   if (all.empty()) return files;
-  if (isArchiveName(all) && !fs::is_directory(all)) {
+  if (!isOutputDirectory(all)) {
     OPC_RETURN_IF_ERROR(checkOutputPath(all, inputPath));
     files.archive_ = all;
     return files;

@@ -54,6 +54,9 @@ Status checkOutputEndings(const std::vector<std::string> &named, const std::stri
 /// OPC0707.
 Status makeOutputDirectory(const std::string &path);
 
+/// Whether --outputs is a directory, there or to be made: neither empty nor an archive's name.
+bool isOutputDirectory(const std::string &path);
+
 /// Where outputs are written. Paths are checked before the run, files are written after.
 class OutputFiles {
 public:

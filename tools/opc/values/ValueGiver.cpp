@@ -58,6 +58,9 @@ public:
   }
 
   Status openWeights() {
+    if (flags_.partialWeights && flags_.weights.empty())
+      return usageError("--partial-weights says how --weights is read, and no file is given",
+                        "give --weights FILE, or leave it out");
     for (const std::string &path : flags_.weights) {
       OPC_ASSIGN_OR_RETURN(NamedValues opened, NamedValues::open({}, path, "--weights"));
       weights_.push_back(std::move(opened));
