@@ -71,6 +71,8 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
   OPC_RETURN_IF_ERROR(expect.parse(invocation.config().tolerances()));
   OPC_RETURN_IF_ERROR(checkMeaning());
   if (trace == "-" && invocation.flags().json) return usageError("the trace and the JSON both want standard output");
+  if (captureStats == "-" && invocation.flags().json)
+    return usageError("the statistics and the JSON both want standard output");
   if (!trace.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(trace, graph));
   profile |= observe.profile;
   if (ranks.ranks() > 1 && observes())

@@ -36,6 +36,8 @@ struct RunOptions {
   bool asksForOutputs() const {
     return !outputs.empty() && outputArchive.empty() && !expect.hasArchive() && !observes();
   }
+  /// Whether a file of the run other than an output goes to standard output.
+  bool usesStdout() const { return trace == "-" || report == "-" || captureStats == "-"; }
   int64_t runs() const { return warmup.value_or(0) + repeat.value_or(1); }
   /// For a session of this run; `onRanks`: as this process's part of the job.
   SessionOptions session(const Invocation &invocation, bool onRanks = true) const;

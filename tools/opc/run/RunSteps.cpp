@@ -247,7 +247,7 @@ Outcome<GivenRun> giveValues(RunContext &c, PlannedRun &planned) {
   OPC_RETURN_IF_ERROR(checkFolders(c, *planned.session, given.files));
   if (given.files.usesStdout() && c.invocation.flags().json)
     return usageError("an output and the JSON both want standard output");
-  if (given.files.usesStdout()) o.print.kind = PrintMode::Kind::kNone;
+  if (given.files.usesStdout() || o.usesStdout()) o.print.kind = PrintMode::Kind::kNone;
   // Where the plan leaves sizes open, the outputs' shapes follow from the values.
   const bool isOpen = !planned.session->interface().sizes.empty();
   const auto expectations = [&]() -> Status {
