@@ -105,6 +105,16 @@ class Digits(FolderTest):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("--partial-weights says how --weights is read", done.stderr)
 
+    def test_a_variable_with_a_slip(self):
+        plan = os.path.join(self.folder, "mlp.plan")
+        self.assertEqual(opc("compile", data("mlp.pbtxt"), "-o", plan).returncode, 0)
+        for graph in (data("mlp.pbtxt"), plan):
+            for given, kind, meant in (("fc1_ww", "variable", "fc1_w"), ("imag", "input", "image"), ("nothing_like_it", "input", None)):
+                done = opc("run", graph, "--fill", "rand", "--input", f"{given}=0")
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(f"the graph has no {kind} '{given}' (--input {given}=0)", done.stderr)
+                self.assertIn(f"did you mean {meant}?" if meant else "the graph has image", done.stderr)
+
     def test_print_none_prints_nothing(self):
         done = opc("run", data("mlp.pbtxt"), *self.arguments("mlp", os.path.join(self.folder, "o")), "--print", "none")
         self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)

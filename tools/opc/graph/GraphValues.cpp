@@ -27,7 +27,7 @@ Status checkGraphInputs(const GraphFacts &info, const NamedValues &inputs,
   for (const GraphTensor &t : info.variables) known.push_back(t.name);
   for (const std::string &name : inputs.flagNames())
     if (std::find(known.begin(), known.end(), name) == known.end())
-      return noSuchName("input", name, names, inputs.flagOf(name) + " " + name + "=" + inputs.origin(name));
+      return noSuchPort(name, names, known, inputs.flagOf(name) + " " + name + "=" + inputs.origin(name));
   if (!flags.fill.empty()) return Status::ok();
   std::vector<MissingValue> missing;
   bool anyOpen = false;

@@ -47,6 +47,12 @@ Status missingValues(const std::vector<MissingValue> &missing, const std::vector
       .withHelp("give each with --input NAME=SPEC (" + program + " -h), or fill them: " + line + " --fill rand");
 }
 
+Status noSuchPort(const std::string &name, const std::vector<std::string> &inputs, const std::vector<std::string> &all,
+                  const std::string &flag) {
+  const bool isOther = nearestNames(name, inputs, 1).empty() && !nearestNames(name, all, 1).empty();
+  return noSuchName(isOther ? "variable" : "input", name, isOther ? all : inputs, flag);
+}
+
 namespace {
 
 /// Feeds one port after another and keeps the book.
@@ -76,8 +82,8 @@ public:
     for (const PortInfo &n : session_.interface().numbers) known.push_back(n.name);
     for (const std::string &name : inputs_.flagNames()) {
       if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-      known.resize(inputCount);
-      return noSuchName("input", name, known, inputs_.flagOf(name) + " " + name + "=" + inputs_.origin(name));
+      const std::vector<std::string> inputs(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(inputCount));
+      return noSuchPort(name, inputs, known, inputs_.flagOf(name) + " " + name + "=" + inputs_.origin(name));
     }
     return Status::ok();
   }

@@ -41,6 +41,10 @@ struct MissingValue {
 Status missingValues(const std::vector<MissingValue> &missing, const std::vector<std::string> &command,
                      const std::string &program);
 
+/// OPC0005 for a value of nothing that takes one, with the nearest name: an input's, or that of anything else in `all`.
+Status noSuchPort(const std::string &name, const std::vector<std::string> &inputs, const std::vector<std::string> &all,
+                  const std::string &flag);
+
 struct ValueReport {
   struct Row {
     std::string name, kind, origin;
