@@ -180,9 +180,12 @@ class FilesOfARun(Scratch):
         for flags, kept in ((["--simulate", "cluster.json", "-o", cluster], "cluster.json"), (["-o", "new.plan", "--calibrate", "./new.plan"], "g.plan")):
             self.refused([OPC, "compile", "gg.pbtxt", "--shape", "v=3", *flags], kept)
         # Twice into one folder that is read, too: y.npy is no input.
-        for _ in range(2):
-            done = subprocess.run([OPC, "run", "gg.pbtxt", "--inputs", "d", "--outputs", "d"], cwd=self.folder, capture_output=True, text=True)
-            self.assertEqual(done.returncode, 0, done.stderr)
+        os.mkdir(self.at("e"))
+        shutil.copy(self.at("d/v.npy"), self.at("e"))
+        for program, folder in (([OPC, "run", "gg.pbtxt"], "d"), ([os.path.join(BIN, "opc-runtime"), "g.plan"], "e")):
+            for _ in range(2):
+                done = subprocess.run([*program, "--inputs", folder, "--outputs", folder], cwd=self.folder, capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_shards(self):
         self.train([2], "--save", "part.safetensors")

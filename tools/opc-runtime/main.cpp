@@ -93,6 +93,7 @@ Status runPlan(Request &r, const std::string &plan, const std::vector<std::strin
   OPC_ASSIGN_OR_RETURN(const OutputFiles files, OutputFiles::plan({}, r.outputs, session->interface().outputs, plan));
   FileUse use;
   use.readsValues(r.values);
+  use.wantsNamesOf(session->interface());
   for (const auto &[name, path] : files.files()) OPC_RETURN_IF_ERROR(use.writes(path, "--outputs"));
   OPC_RETURN_IF_ERROR(use.writes(files.archive(), "--outputs"));
   OPC_ASSIGN_OR_RETURN(const ValueReport given, giveValues(*session, inputs, r.values, words));

@@ -180,15 +180,7 @@ Status checkFiles(RunContext &c) {
 
 /// Where folders are read and written, the names of tensors are those of files.
 Status checkFolders(RunContext &c, const Session &session, const OutputFiles &outputs) {
-  const SessionInterface &all = session.interface();
-  std::set<std::string> inputs, expected, variables;
-  for (const PortInfo &p : all.inputs) inputs.insert(p.name);
-  for (const PortInfo &p : all.outputs) expected.insert(p.name);
-  for (const PortInfo &v : all.variables) variables.insert(v.name);
-  c.files.wants("--weights", variables);
-  inputs.merge(variables);
-  c.files.wants("--inputs", std::move(inputs));
-  c.files.wants("--expects", std::move(expected));
+  c.files.wantsNamesOf(session.interface());
   for (size_t i = c.options.outputs.size(); i < outputs.files().size(); ++i)
     OPC_RETURN_IF_ERROR(c.files.writes(outputs.files()[i].second, "--outputs"));
   return Status::ok();

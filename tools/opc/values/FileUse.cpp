@@ -100,6 +100,17 @@ void FileUse::readsValues(const ValueFlags &flags) {
   for (const std::string &path : flags.weights) reads(path, "--weights " + path);
 }
 
+void FileUse::wantsNamesOf(const SessionInterface &graph) {
+  std::set<std::string> inputs, expected, variables;
+  for (const PortInfo &p : graph.inputs) inputs.insert(p.name);
+  for (const PortInfo &p : graph.outputs) expected.insert(p.name);
+  for (const PortInfo &v : graph.variables) variables.insert(v.name);
+  wants("--weights", variables);
+  inputs.merge(variables);
+  wants("--inputs", std::move(inputs));
+  wants("--expects", std::move(expected));
+}
+
 bool FileUse::isIn(const File &written, const File &folder) const {
   std::error_code error;
   const fs::path inside = (written.folder / written.name).lexically_relative(folder.folder / folder.name);

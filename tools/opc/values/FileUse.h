@@ -31,6 +31,8 @@ public:
   void readsValues(const ValueFlags &flags);
   /// Of a directory that `option` has given, only the tensors of these names are read.
   void wants(const std::string &option, std::set<std::string> names) { wanted_[option] = std::move(names); }
+  /// The same of --inputs, --weights and --expects, when the names of a graph's tensors are known.
+  void wantsNamesOf(const SessionInterface &graph);
 
   /// OPC0002 when `path` is another file of the run. Devices and pipes may have several uses; "-" may
   /// be read and written, but not written by two options.
