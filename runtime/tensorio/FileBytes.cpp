@@ -151,7 +151,11 @@ Status AtomicFile::open(const std::string &path) {
   if (::access("/proc/self/fd", X_OK) == 0)
     fd_ = ::open(folderOf(path_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
   unnamed_ = fd_ >= 0;
-  return unnamed_ ? Status::ok() : openNamed();
+  if (!unnamed_) OPC_RETURN_IF_ERROR(openNamed());
+  // What a user has closed to others, or opened, stays so. Of what is not their own file nothing is taken over.
+  if (::lstat(path_.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == ::geteuid())
+    (void)::fchmod(fd_, st.st_mode & 0777); // there are file systems without modes
+  return Status::ok();
 }
 
 Status AtomicFile::openNamed() {

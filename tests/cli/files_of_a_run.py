@@ -239,6 +239,19 @@ class FilesOfARun(Scratch):
         self.train([2, 3], "--plot", "open/trap")
         self.assertEqual(self.content("mine"), b"mine\n")
 
+    def test_permissions_stay(self):
+        """What is replaced keeps who may read it; what is new has what the process gives."""
+        self.write("gg.pbtxt", FORWARD)
+        command = [OPC, "run", "gg.pbtxt", "--input", "v=f32[3]:1,2,3", "--outputs", "y.npz", "--trace", "t.json", "--print", "none"]
+        for mode in (None, 0o600, 0o640, 0o664):
+            for name in ("y.npz", "t.json"):
+                if mode is not None:
+                    os.chmod(self.at(name), mode)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=self.folder, preexec_fn=lambda: os.umask(0o022))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for name in ("y.npz", "t.json"):
+                self.assertEqual(oct(os.stat(self.at(name)).st_mode & 0o777), oct(0o644 if mode is None else mode), name)
+
     def test_open_files_run_out_at_once(self):
         """However few may be open: a run that begins can write what it learns."""
         codes = set()
