@@ -124,6 +124,15 @@ class BatchParts(FolderTest):
         parts, whole = memory("g.pbtxt"), memory("g.pbtxt", "--no-fuse")
         graphs = [s for s in parts["slots"] if s["kind"] == "graph"]
         self.assertEqual(len(graphs), 1)
+        self.opc("compile", "g.pbtxt", "-o", "m.plan")
+        page = self.opc("report", "m.plan", "-o", "-").stdout
+        data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
+        kinds = json.loads(re.search(r"const kinds = (\[.*?\]);", page)[1])
+        self.assertEqual([kinds[s[1]] for s in data["memory"]["slots"]], [s["kind"] for s in parts["slots"]])
+        drawing = self.opc("show", "m.plan", "--what", "memory", "--as", "svg").stdout
+        self.assertIn('<rect class="graph"', drawing)
+        self.assertIn(".md .graph{", drawing)
+        self.assertIn("graphs in ops, variables, constants and inputs", drawing)
         self.assertGreater(graphs[0]["bytes"], 2 * 4 * CHANNELS * SIDE * SIDE)  # two tensors of a sample
         self.assertLess(parts["activation_bytes"] + graphs[0]["bytes"], whole["activation_bytes"] * 2 / 3)
         # Each thread's graph counts for the limit; where one graph has all parts, that one.

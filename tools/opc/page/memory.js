@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 parts.memory = section => {
   const m = data.memory, stays = s => s[1] > 1; // kinds: activation, workspace, then those that stay
-  const kinds = ["activation", "workspace", "input", "variable", "constant"];
+  const kinds = ["activation", "workspace", "input", "variable", "constant", "graph"];
   const steps = Math.max(1, ...m.slots.filter(s => !stays(s)).map(s => s[5] + 1));
   const width = 1000, height = 460, x0 = 80, y0 = 28, w = width - x0 - 10, h = height - y0 - 28;
   const x = t => x0 + t / steps * w, y = a => y0 + (1 - a / Math.max(1, m.arena)) * h;
   const bar = make(section, "div", {class: "bar"});
-  kinds.forEach((k, i) => { const e = make(make(bar, "span", {class: "key"}), "i"); e.parentNode.append(k); e.style.setProperty("--c", `var(--${["act", "work", "input", "var", "const"][i]})`); e.style.setProperty("--f", "var(--c)"); });
+  kinds.forEach((k, i) => { const e = make(make(bar, "span", {class: "key"}), "i"); e.parentNode.append(k); e.style.setProperty("--c", `var(--${["act", "work", "input", "var", "const", "split2"][i]})`); e.style.setProperty("--f", "var(--c)"); });
   const scroll = make(section, "div", {class: "scroll"}), said = make(section, "p", {role: "status"}, "arrow keys go from buffer to buffer");
   const svg = make(null, "svg", {class: "m", width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "memory: addresses over steps"});
   for (let i = 0; i <= 4; ++i) {

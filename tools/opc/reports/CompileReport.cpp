@@ -69,14 +69,14 @@ Json memoryJson(const MemoryFacts &m, bool slots) {
   return j;
 }
 
-static bool hasGraphs(const MemoryFacts &m) {
+bool hasGraphSlots(const MemoryFacts &m) {
   return std::any_of(m.slots.begin(), m.slots.end(), [](const MemoryFacts::Slot &s) { return s.kind == "graph"; });
 }
 
 std::string memoryText(const MemoryFacts &m) {
   std::string text =
       "peak         " + bytesText(m.arenaBytes) + ": activations " + bytesText(m.activationBytes) +
-      (hasGraphs(m) ? ", graphs in ops, variables, constants and inputs " : ", variables, constants and inputs ") +
+      (hasGraphSlots(m) ? ", graphs in ops, variables, constants and inputs " : ", variables, constants and inputs ") +
       bytesText(m.persistentBytes) + "\n";
   text += "lower bound  " + bytesText(m.liveLowerBound) + " of activations are live at once";
   if (m.liveLowerBound && m.activationBytes >= m.liveLowerBound) {

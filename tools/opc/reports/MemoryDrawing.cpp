@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "GraphDrawing.h"
 
+#include "CompileReport.h"
 #include "Markup.h"
 #include "NumberText.h"
 #include "TextParts.h"
@@ -18,11 +19,12 @@ constexpr const char *kStyle =
     "<style>\n"
     ".md{background:#fff;font:12px ui-monospace,monospace}.md text{fill:#1b1f24}.md rect{stroke:#fff;stroke-width:.5}\n"
     ".md .activation{fill:#54aeff}.md .workspace{fill:#d4a72c}.md .input{fill:#4ac26b}.md .variable{fill:#a475f9}\n"
-    ".md .constant{fill:#8c959f}.md .p{stroke:#cf222e;stroke-dasharray:4}\n"
-    "@media(prefers-color-scheme:dark){.md{background:#0d1117}.md text{fill:#e6edf3}.md rect{stroke:#0d1117}}\n"
+    ".md .constant{fill:#8c959f}.md .graph{fill:#0a3069}.md .p{stroke:#cf222e;stroke-dasharray:4}\n"
+    "@media(prefers-color-scheme:dark){.md{background:#0d1117}.md text{fill:#e6edf3}.md rect{stroke:#0d1117}\n"
+    ".md .graph{fill:#b6e3ff}}\n"
     "</style>\n";
 
-/// For all tasks: variables, constants, inputs.
+/// For all tasks: variables, constants, inputs, and what graphs in ops take.
 bool stays(const MemoryFacts::Slot &s) { return s.kind != "activation" && s.kind != "workspace"; }
 
 std::string number(double value) { return roundedText(value, 6); }
@@ -40,8 +42,8 @@ std::string memorySvg(const MemoryFacts &memory, const std::string &title) {
                     "\" height=\"" + number(kHeight) + "\" viewBox=\"0 0 " + number(kWidth) + " " + number(kHeight) +
                     "\" role=\"img\">\n<title>" + markupText(title) + "</title>\n" + kStyle;
   out += "<text x=\"" + number(kLeft) + "\" y=\"24\">peak " + bytesText(memory.arenaBytes) + ": activations " +
-         bytesText(memory.activationBytes) + ", variables, constants and inputs " + bytesText(memory.persistentBytes) +
-         "</text>\n";
+         bytesText(memory.activationBytes) + (hasGraphSlots(memory) ? ", graphs in ops" : "") +
+         ", variables, constants and inputs " + bytesText(memory.persistentBytes) + "</text>\n";
   for (const MemoryFacts::Slot &s : memory.slots) {
     const double first = stays(s) ? 0 : s.firstTask, last = stays(s) ? tasks : s.lastTask + 1.0;
     const double low = static_cast<double>(s.offset), high = low + static_cast<double>(s.bytes);

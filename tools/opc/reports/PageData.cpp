@@ -137,7 +137,9 @@ private:
   }
 
   Json memory() {
-    static const std::vector<std::string> kKinds = {"activation", "workspace", "input", "variable", "constant"};
+    // As memory.js has them: a graph is what a graph in an op takes.
+    static const std::vector<std::string> kKinds = {"activation", "workspace", "input",
+                                                    "variable",   "constant",  "graph"};
     const MemoryFacts &m = facts_.memory;
     Json slots = Json::array();
     for (const MemoryFacts::Slot &s : m.slots) {
