@@ -326,6 +326,17 @@ class Diff(FolderTest):
         self.assertIn("a list of names, sbp, cost", self.opc("diff", "a.pbtxt", "a.pbtxt", "--ignore", "name", code=2).stderr)
         self.opc("diff", "a.pbtxt", "a.pbtxt", "--as", "png", code=2)
         self.opc("diff", "a.pbtxt", "a.pbtxt", "--stat", "--full", code=2)
+        for more in (["--json"], ["--as", "svg"], ["--as", "html"]):
+            self.assertIn("--stat is for text", self.opc("diff", "a.pbtxt", "a.pbtxt", "--stat", *more, code=2).stderr)
+
+    def test_quiet_into_a_file(self):
+        """-q leaves nothing but the code; a file that was asked for is data."""
+        self.file("b.pbtxt", MLP.replace('"relu"', '"tanh"'))
+        text = self.opc("diff", "a.pbtxt", "b.pbtxt", code=1).stdout
+        done = self.opc("diff", "a.pbtxt", "b.pbtxt", "-q", "-o", "d.txt", code=1)
+        self.assertEqual(done.stdout + done.stderr, "")
+        with open(os.path.join(self.folder, "d.txt"), encoding="utf-8") as f:
+            self.assertEqual(f.read(), text)
 
 
 if __name__ == "__main__":

@@ -76,15 +76,18 @@ public:
     if (invocation.flags().json && as_ != "text" && as_ != "json")
       return usageError("--json and --as " + as_ + " exclude each other");
     if (stat_ && full_) return usageError("--stat and --full exclude each other");
+    if (stat_ && (invocation.flags().json || as_ != "text"))
+      return usageError("--stat is for text: the other forms have every change", "leave it out");
     if (positional[0] == "-" && positional[1] == "-")
       return usageError("standard input is one graph, and both are -", "give a file for one of them");
     if (as_ == "model-explorer" && (output_.empty() || output_ == "-"))
       return usageError("the graphs and which node is which are two files",
                         "give -o FILE.json; the second is beside it");
-    if (!output_.empty() && output_ != "-") {
+    if (isFile()) {
       FileUse files; // no output replaces what is read
       for (const std::string &graph : positional) files.readsGraph(graph, "the graph");
       OPC_RETURN_IF_ERROR(files.writes(output_, "-o"));
+      if (as_ == "model-explorer") OPC_RETURN_IF_ERROR(files.writes(secondPath(), "the file beside -o"));
       OPC_RETURN_IF_ERROR(checkEndingAs(invocation.flags().json ? "json" : as_, output_));
     }
     OPC_ASSIGN_OR_RETURN(GraphInput inputA, readGraphOrRevision(positional[0]));
@@ -105,7 +108,7 @@ public:
     else if (as_ == "svg" || as_ == "html")
       OPC_RETURN_IF_ERROR(
           write(invocation, as_ == "svg" ? diffSvg(a, b, match, report) : diffHtml(a, b, match, report)));
-    else if (!invocation.flags().quiet)
+    else if (!invocation.flags().quiet || isFile())
       OPC_RETURN_IF_ERROR(write(invocation, stat_ ? diffStatText(report)
                                                   : diffText(report, full_ ? SIZE_MAX : kPerRule, tableWidth())));
     return report.same() ? kExitOk : kExitNo;
@@ -114,8 +117,10 @@ public:
 private:
   size_t tableWidth() const { return output_.empty() ? outTableWidth() : 0; }
 
+  bool isFile() const { return !output_.empty() && output_ != "-"; }
+
   Status write(Invocation &invocation, const std::string &text) const {
-    if (!output_.empty() && output_ != "-") return writeFileAtomically(output_, text);
+    if (isFile()) return writeFileAtomically(output_, text);
     if (as_ == "svg" || as_ == "html")
       invocation.terminal().file(text);
     else
@@ -123,12 +128,17 @@ private:
     return Status::ok();
   }
 
-  /// The graphs in the file that was named, their nodes' partners in one beside it.
-  Status writePair(Invocation &invocation, const ModelExplorerPair &pair) const {
+  std::string secondPath() const {
     std::filesystem::path second = output_;
     second.replace_extension(".sync" + second.extension().string());
-    OPC_RETURN_IF_ERROR(writeFileAtomically(second.string(), jsonText(pair.navigation)));
-    invocation.note("which node is which is in " + printableName(second.string()));
+    return second.string();
+  }
+
+  /// The graphs in the file that was named, their nodes' partners in one beside it.
+  Status writePair(Invocation &invocation, const ModelExplorerPair &pair) const {
+    const std::string second = secondPath();
+    OPC_RETURN_IF_ERROR(writeFileAtomically(second, jsonText(pair.navigation)));
+    invocation.note("which node is which is in " + printableName(second));
     return writeFileAtomically(output_, jsonText(pair.graphs));
   }
 
