@@ -110,6 +110,8 @@ class Refused(Folder):
         self.refuse("a.mlir", "--from", "sbp", "--shape", "image=2,64", words="--from reads IR", code=2)
         self.refuse("a.mlir", "--from", "sbp", "--cast-ops", "relu=f64", words="--from reads IR", code=2)
         self.refuse("a.mlir", "--from", "sbp", "--to", "shape", "--emit", "mlir", words="is before --from sbp", code=2)
+        for emit, phase in (("pbtxt", "import"), ("pb", "import"), ("onnx", "grad")):
+            self.refuse("a.mlir", "--from", "sbp", "--emit", emit, words=f"--emit {emit} writes the graph as it is after phase {phase}, which is before --from sbp", code=2)
         self.refuse("a.mlir", "--from", "sbp", "--mesh", "2", words="it was planned for one device")
         self.opc("compile", "mlp.pbtxt", "--mesh", "2", "--to", "boxing", "--emit", "mlir", "-o", "b.mlir")
         self.refuse("b.mlir", "--from", "boxing", words="it was planned for 2 ranks")

@@ -278,9 +278,12 @@ private:
     if (from_.empty()) return Status::ok();
     OPC_ASSIGN_OR_RETURN(after_, readPhase(from_));
     if (after_ == Phase::kPlan) return usageError("nothing is left to do after phase plan", "opc run takes the plan");
+    if (last_ < after_ && to_.empty())
+      return usageError("--emit " + emit_ + " writes the graph as it is after phase " + phaseName(last_) +
+                            ", which is before --from " + from_,
+                        "give a later phase: --to PHASE (--to help lists them)");
     if (last_ < after_)
-      return usageError("--to " + std::string(phaseName(last_)) + " is before --from " + from_,
-                        "give --to a later phase, or leave it out");
+      return usageError("--to " + to_ + " is before --from " + from_, "give --to a later phase, or leave it out");
     if (!reproducer_.empty())
       return usageError("--reproducer writes a graph, and --from reads IR", "keep the IR and the command themselves");
     if (!shapes_.empty() || !until_.empty() || mode_ != "train" || opFlags_.any())
