@@ -35,6 +35,9 @@ public:
     const bool page = positional.size() == 2;
     if (page && positional[0] != "show")
       return usageError("too many arguments for opc ops: '" + positional[1] + "'", "usage: opc ops [GLOB] | show NAME");
+    if (page && !missing_.empty())
+      return usageError("--missing is of a list, and opc ops show " + positional[1] + " is one operator",
+                        "opc ops --missing " + missing_ + " '" + positional[1] + "'");
     OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry());
     Terminal &terminal = invocation.terminal();
 
