@@ -49,6 +49,8 @@ class Candidates(Folder):
         self.assertEqual(complete("explain", "OPC06"), [c for c in complete("explain", "") if c.startswith("OPC06")])
         self.assertIn("matmul", complete("ops", "show", "matm"))
         self.assertEqual(complete("completion", ""), ["bash", "zsh", "fish"])
+        self.assertEqual(complete("cache", ""), ["list", "clear"])
+        self.assertEqual(complete("cache", "clear", ""), [])
         self.assertEqual(complete("run", ""), [":file"])
 
     def test_values(self):

@@ -257,6 +257,9 @@ private:
         if (!c.hidden && positional_.empty()) add(c.name, current, c.summary);
     } else if (command_ == "completion") {
       for (const char *shell : {"bash", "zsh", "fish"}) add(shell, current);
+    } else if (command_ == "cache") {
+      if (positional_.empty())
+        for (const char *what : {"list", "clear"}) add(what, current);
     } else if (command_ == "config") {
       for (const ConfigKey &k : configKeys()) add(k.name, current, k.doc);
     } else if (command_ == "debug" && positional_.empty()) {
