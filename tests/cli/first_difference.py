@@ -153,6 +153,7 @@ class Refusals(unittest.TestCase):
         self.refused(2, "first-diff", graph, "--fill", "rand", "--reference", empty, text="nothing to compare: the tensors in")
         self.refused(2, "first-diff", graph, "--fill", "rand", "--rtol", "-1", text="--rtol takes a number that is not negative")
         self.refused(2, "first-diff", graph, "--fill", "rand", "--shape", "x=1..8,4", text="one size, not at a range")
+        self.refused(2, "first-diff", graph, "--fill", "rand", "--atol", "nothing/y_0:1", text="the graph has no tensor 'nothing/y_0' (--atol nothing/y_0:X)")
         with open(os.path.join(empty, "op1.npy"), "wb") as f:
             f.write(b"\x93NUMPY\x01\x00v\x00{'descr'")
         self.refused(3, "first-diff", graph, "--fill", "rand", "--reference", empty, text="op1.npy")

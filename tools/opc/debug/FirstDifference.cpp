@@ -44,6 +44,7 @@ public:
     if (!given) return given.status();
     Outcome<Reference> reference = makeReference();
     if (!reference) return reference.status();
+    OPC_RETURN_IF_ERROR(checkTolerances(*reference));
     RunComparison comparison(reference->tensors, {[this](const std::string &name, const HostTensor &expected) {
                                                     return toleranceOf(name, expected);
                                                   },
@@ -67,6 +68,25 @@ private:
     if (options_.reference == "plain" || options_.reference == "f64")
       return usageError("--reference " + options_.reference + " needs the graph, and " + name + " is a plan",
                         "give the graph itself, or another reference: one-thread, a plan, a folder of tensors");
+    return Status::ok();
+  }
+
+  /// A tolerance of a tensor that neither run has would change nothing.
+  Status checkTolerances(const Reference &reference) const {
+    std::vector<std::string> known;
+    for (const auto &[name, tensor] : reference.tensors) known.push_back(name);
+    for (const ObservedTask &task : planned_->session->tasks()) {
+      for (const ObservedTensor &out : task.outputs) known.push_back(out.name);
+      for (const ObservedTensor &in : task.inputs)
+        if (in.isMutable) known.push_back(updatedName(in.name));
+    }
+    const std::set<std::string> all(known.begin(), known.end());
+    const std::pair<const ToleranceFlags *, const char *> flags[] = {{&options_.rtol, "--rtol"},
+                                                                     {&options_.atol, "--atol"}};
+    for (const auto &[given, flag] : flags)
+      for (const std::string &name : given->names())
+        if (!all.count(name))
+          return noSuchName("tensor", name, known, flag + (" " + name) + ":X", "opc show GRAPH --what tensors");
     return Status::ok();
   }
 
