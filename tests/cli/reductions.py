@@ -49,7 +49,7 @@ class Reductions(unittest.TestCase):
         """sqrt of negative numbers: what feeds it goes, since --fill gives numbers of both signs."""
         self.write("g.pbtxt", chain(200, {140: "sqrt"}))
         run = f"{OPC} run {{}} --fill rand --seed 1 --trap nan"
-        found = self.reduce("g.pbtxt", run)
+        found = self.reduce("g.pbtxt", run, "--timeout", "1e300")
         self.assertEqual(found["ops"], ["op140"])
         self.assertEqual((found["ops_before"], found["failure"]), (200, "exit code 5, OPC0620"))
         self.assertLess(found["trials"], 40)

@@ -5,6 +5,7 @@
 #include "NumberText.h"
 #include "StopSignal.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -70,7 +71,9 @@ Result<FailureSignature> runForSignature(const std::string &command, double time
   ::posix_spawnattr_destroy(&attributes);
   FailureSignature signature;
   if (error == 0) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(static_cast<int64_t>(timeout * 1e6));
+    constexpr double kMost = 1e9; // seconds: more than anybody waits, and no more than the clock counts
+    const auto end = std::chrono::steady_clock::now() +
+                     std::chrono::microseconds(static_cast<int64_t>(std::min(timeout, kMost) * 1e6));
     int status = 0;
     if (!waitFor(child, end, &status)) {
       signature.isTimeout = true;

@@ -123,7 +123,8 @@ Status RankJob::join(Invocation &invocation, int64_t size) {
   };
   runtime::MpiOptions options;
   options.channels = kChannels;
-  options.timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout_ * 1000));
+  constexpr double kMost = 1e9; // seconds; the session refuses more
+  options.timeout = std::chrono::milliseconds(static_cast<int64_t>(std::min(timeout_, kMost) * 1000));
   options.report = report_;
   options.exitCode = kExitExecution;
   OPC_ASSIGN_OR_RETURN(communicator_, runtime::mpiCommunicator(options));
