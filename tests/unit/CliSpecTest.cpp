@@ -69,6 +69,17 @@ TEST_CASE("generators", "[cli][spec]") {
   for (const char *bad : {"f32[4]:rand(1)", "f32[4]:rand(3,1)", "f32[4]:rand(1,2", "f32[4]:randn(0,-1)",
                           "f32[4]:rand(nan,1)", "i32[4]:randn"})
     CHECK(make(bad).status().id() == "OPC0003");
+  // Ranges in which a type has nothing, or of which it would leave out an end.
+  for (const char *bad :
+       {"i32[4]:rand(0.2,0.8)", "i8[4]:rand(200,300)", "u8[4]:rand(-3,-1)", "bool[4]:rand(1,1)", "bool[4]:rand(0,0.5)",
+        "f16[4]:rand(-1e6,1e6)", "f32[4]:rand(-3e38,3e38)", "f32[4]:rand(0,1e39)", "f64[4]:rand(-1e308,1e308)",
+        "f32[4]:randn(0,1e39)", "f16[4]:randn(1e5,1)"})
+    CHECK(make(bad).status().id() == "OPC0003");
+  for (const char *good : {"i32[4]:rand(0.2,1.8)", "u8[4]:rand(-3,1)", "bool[4]:rand(0,1)", "f16[4]:rand(-6e4,6e4)",
+                           "f32[4]:rand(-1e38,1e38)", "u64[4]:rand(0,18446744073709551615)",
+                           "i64[4]:rand(-9223372036854775808,9223372036854775807)"})
+    CHECK(make(good));
+  CHECK(valuesOf(*make("i32[3]:rand(0.2,1.8)")) == "1 1 1");
 }
 
 TEST_CASE("what does not fit is an error with the value in it", "[cli][spec]") {

@@ -248,6 +248,27 @@ Result<TensorSpec> parseTensorSpec(const std::string &whole) {
 }
 
 namespace {
+/// What is drawn lies in the range that was written, or is refused: the type may have nothing there.
+Status checkRange(const TensorSpec &spec, DataType type, const std::string &name) {
+  if (!spec.first || !spec.second) return Status::ok();
+  const double low = *spec.first, high = *spec.second;
+  const ElementType &limits = elementType(type);
+  const bool isUniform = spec.kind == TensorSpec::Kind::kUniform;
+  const std::string written = (isUniform ? "rand(" : "randn(") + realText(low) + "," + realText(high) + ")";
+  const auto refuse = [&](const std::string &why) {
+    return specError(name + ": " + written + " for " + dataTypeName(type) + ": " + why,
+                     "give a range that " + std::string(dataTypeName(type)) + " has numbers in, or another type");
+  };
+  if (!holdsFractions(type)) {
+    if (type == kBool && (low > 0 || high < 1)) return refuse("it takes 0 and 1, each as often: rand");
+    if (low > limits.highest || high < limits.lowest) return refuse("it has no number there");
+    return std::ceil(low) > std::floor(high) ? refuse("no whole number is there") : Status::ok();
+  }
+  if (std::max(std::abs(low), std::abs(high)) > limits.highest) return refuse("it has no numbers that large");
+  const double widest = type == kDouble ? limits.highest : elementType(kFloat).highest; // in which it is computed
+  return isUniform && high - low > widest ? refuse("the range is too wide") : Status::ok();
+}
+
 Result<HostTensor> makeUnconverted(const TensorSpec &spec, const SpecContext &context, const TensorFile *file) {
   using Kind = TensorSpec::Kind;
   if (spec.kind == Kind::kRaw) return readRaw(spec.path, spec.desc->data_type(), spec.desc->shape());
@@ -265,6 +286,7 @@ Result<HostTensor> makeUnconverted(const TensorSpec &spec, const SpecContext &co
                            " open, and the specification does not give it",
                        "write the type in front: 'f32[2,3]:...', or give --shape " + context.name + "=...");
   if (spec.kind == Kind::kNumbers) return fromNumbers(spec, desc, context.name);
+  OPC_RETURN_IF_ERROR(checkRange(spec, desc.data_type(), context.name));
   OPC_ASSIGN_OR_RETURN(HostTensor made, HostTensor::create(desc.data_type(), desc.shape()));
   const FillKey key{context.seed, stableHash(context.name)};
   const bool integral = !holdsFractions(desc.data_type());
