@@ -140,7 +140,8 @@ public:
       : t_(t), group_(group), step_(step), suffix_(number ? "_" + std::to_string(number + 1) : "") {}
 
   void run(const std::vector<Parameter> &parameters) {
-    const bool inDouble = !parameters.empty() && ir::descOf(parameters[0].g.tensor).data_type() == kDouble;
+    // Beside variables in f32 those in f64 take what is in f32.
+    const bool inDouble = !parameters.empty() && llvm::all_of(parameters, isDouble);
     Value scale = coefficient(parameters);
     const bool scaled = static_cast<bool>(scale);
     Value rate = learningRate(inDouble);
@@ -168,9 +169,7 @@ private:
       return inverse;
     }
     // min(clip / norm, 1), on gradients that are still scaled: min(clip * rsqrt(sum of squares), unscale).
-    std::vector<Value> gradients;
-    for (const Parameter &p : parameters) gradients.push_back(p.gradient);
-    Value squares = t_.op("clip_square_sum" + suffix_, "multi_square_sum", {{"x", gradients}});
+    Value squares = squareSum(parameters);
     Value root = t_.op("clip_rsqrt" + suffix_, "rsqrt", {{"x", {squares}}});
     Value ratio = t_.scalar(root, "scalar_mul", group_.clipNorm, "clip_ratio" + suffix_);
     if (!inverse)
@@ -187,6 +186,22 @@ private:
       Value v = t_.builder().findTensor(group_.learningRateTensor);
       return v;
     }
+  static bool isDouble(const Parameter &p) { return ir::descOf(p.g.tensor).data_type() == kDouble; }
+
+  /// Of all gradients, in f64 where all are.
+  Value squareSum(const std::vector<Parameter> &parameters) {
+    std::vector<Value> narrow, wide;
+    for (const Parameter &p : parameters) (isDouble(p) ? wide : narrow).push_back(p.gradient);
+    const auto sumOf = [&](const std::vector<Value> &gradients, const char *name) {
+      return t_.op(name + suffix_, "multi_square_sum", {{"x", gradients}});
+    };
+    Value squares = sumOf(narrow.empty() ? wide : narrow, "clip_square_sum");
+    if (narrow.empty() || wide.empty()) return squares;
+    Value rest = t_.op("clip_square_sum_f64_cast" + suffix_, "cast", {{"in", {sumOf(wide, "clip_square_sum_f64")}}},
+                       {{"dtype", AttrValue(kFloat)}});
+    return t_.op("clip_square_sum_all" + suffix_, "add_n", {{"in", {squares, rest}}});
+  }
+
     if (group_.schedule.empty()) return {};
     auto attrs = group_.schedule;
     attrs["learning_rate"] = AttrValue(group_.learningRate);

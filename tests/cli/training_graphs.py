@@ -326,6 +326,39 @@ op { name: "total" user_conf { op_type_name: "broadcast_add" input { key: "x" va
             np.testing.assert_array_equal(np.load(out)["w_now"], np.full(3, 0.5 - 3 * 0.5 * 2))
 
 
+class Steps(unittest.TestCase):
+    """What a step does beside its optimizer's formula, and what it is not asked for twice."""
+    SUM = ('op {{ name: "x" input_conf {{ out: "out" blob_conf {{ shape {{ dim: 1 dim: 3 }} data_type: kFloat }} }} }}\n'
+           'op {{ name: "w" variable_conf {{ out: "out" shape {{ dim: 3 }} data_type: kFloat {0}initializer {{ constant_conf {{ value: 1 }} }} }} }}\n'
+           'op {{ name: "xw" user_conf {{ op_type_name: "broadcast_mul" input {{ key: "x" value {{ s: "x/out" }} }} input {{ key: "y" value {{ s: "w/out" }} }} }} }}\n'
+           'op {{ name: "loss" user_conf {{ op_type_name: "reduce_sum" input {{ key: "input_tensor" value {{ s: "xw/z_0" }} }} attr {{ key: "axis" value {{ at_list_int32 '
+           '{{ val: 0 val: 1 }} }} }} attr {{ key: "keepdims" value {{ at_bool: false }} }} }} }}\n'
+           'op {{ name: "w_now" output_conf {{ in: "w/out" out: "out" }} }}\n')
+    SGD = ("--loss", "loss", "--optimizer", "sgd", "--lr", "0.5")
+
+    def after(self, steps, *flags, graph="sum.pbtxt"):
+        """The weight, which has a gradient of 1 in each step, and begins with 1."""
+        out = os.path.join(scratch.name, "after.npz")
+        run("run", graph, "--input", "x=ones", "--repeat", str(steps), "--outputs", out, "--print", "none", *flags)
+        return dict(np.load(out))
+
+    def test_variables_of_both_types(self):
+        """One in f32 and one in f64, whichever is first, take the steps that both take in f64."""
+        cast = 'op {{ name: "{0}d" user_conf {{ op_type_name: "cast" input {{ key: "in" value {{ s: "{0}/out" }} }} attr {{ key: "dtype" value {{ at_data_type: kDouble }} }} }} }}\n'
+        adam = ("--loss", "loss", "--optimizer", "adam", "--lr", "0.0625", "--schedule", "exponential:decay_batches=4,decay_rate=0.5")
+        for flags in ((), ("--clip-norm", "0.5"), ("--clip-norm", "0.5", "--loss-scale", "dynamic"), ("--clip-norm", "0.5", "--loss-scale", "64", "--accumulate", "2")):
+            expected = trained(6, *adam[2:], *flags)
+            for narrow in "wv":
+                with self.subTest(flags=flags, narrow=narrow):
+                    lines = GRAPH.replace(f'value {{ s: "{narrow}/out" }}', f'value {{ s: "{narrow}d/out_0" }}').split("\n")
+                    at = next(i for i, line in enumerate(lines) if f'name: "{narrow}" variable' in line)
+                    lines[at] = lines[at].replace("kDouble", "kFloat")
+                    run("grad", write("both.pbtxt", "\n".join(lines) + cast.format(narrow)), *adam, *flags, "-o", "both_step.pbtxt")
+                    found = values("both_step.pbtxt", 6, "--cast")
+                    for name in ("w_now", "v_now"):
+                        np.testing.assert_allclose(found[name], expected[name], rtol=1e-5)
+
+
 def layers(count, batch, width):
     lines = [f'op {{ name: "x" input_conf {{ out: "out" blob_conf {{ shape {{ dim: {batch} dim: {width} }} data_type: kFloat }} }} }}']
     now = "x/out"
