@@ -114,6 +114,11 @@ float floatAttr(const OptimizerGroup &group, const char *name, float otherwise) 
   const float *f = it == group.attrs.end() ? nullptr : it->second.get<float>();
   return f ? *f : otherwise;
 }
+double doubleAttr(const OptimizerGroup &group, const char *name, double otherwise) {
+  auto it = group.attrs.find(name);
+  const double *d = it == group.attrs.end() ? nullptr : it->second.get<double>();
+  return d ? *d : otherwise;
+}
 bool boolAttr(const OptimizerGroup &group, const char *name, bool otherwise) {
   auto it = group.attrs.find(name);
   const bool *b = it == group.attrs.end() ? nullptr : it->second.get<bool>();
@@ -216,15 +221,18 @@ private:
     const user_op::TensorDesc desc = ir::descOf(p.g.tensor);
     auto attrs = group_.attrs;
     if (!rate) attrs["learning_rate_val"] = AttrValue(static_cast<float>(group_.learningRate));
-    if (!scaled && step_.unscale != 1) attrs["scale"] = AttrValue(step_.unscale);
+    if (!scaled && step_.unscale != 1) attrs["scale"] = AttrValue(step_.unscale * doubleAttr(group_, "scale", 1));
     const bool decays = group_.weightDecay != 0 && !matches(group_.decayNever, p.g.name) &&
                         (group_.decayOnly.empty() || matches(group_.decayOnly, p.g.name));
     if (decays) attrs[group_.decayAttr] = AttrValue(static_cast<float>(group_.weightDecay));
-    if (p.regularizer.l1 != 0) attrs["l1"] = AttrValue(static_cast<float>(p.regularizer.l1));
-    if (p.regularizer.l2 != 0) {
-      const bool isBoth = decays && group_.decayAttr == "l2";
-      attrs["l2"] = AttrValue(static_cast<float>(p.regularizer.l2 + (isBoth ? group_.weightDecay : 0)));
-    }
+    // Beside what the optimizer adds itself.
+    const auto add = [&attrs](const char *name, double term) {
+      const auto it = attrs.find(name);
+      const float *own = it == attrs.end() ? nullptr : it->second.get<float>();
+      if (term != 0) attrs[name] = AttrValue(static_cast<float>(term + static_cast<double>(own ? *own : 0)));
+    };
+    add("l1", p.regularizer.l1);
+    add("l2", p.regularizer.l2);
     std::vector<TrainingBuilder::Arg> args = {{"model", {p.g.tensor}},
                                               {"model_diff", {p.gradient}},
                                               {"learning_rate", {rate}},

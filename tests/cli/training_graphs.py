@@ -358,6 +358,27 @@ class Steps(unittest.TestCase):
                     for name in ("w_now", "v_now"):
                         np.testing.assert_allclose(found[name], expected[name], rtol=1e-5)
 
+    def test_what_would_be_ignored_is_refused(self):
+        write("sum.pbtxt", self.SUM.format(""))
+        for flags, said in ((("--optimizer", "sgd:learning_rate_val=2"), "--optimizer: learning_rate_val would be ignored: it comes from --lr"),
+                            (("--optimizer", "adam:bias_correction1_val=0.5"), "--optimizer: bias_correction1_val would be ignored: it comes from beta1 and the step"),
+                            (("--optimizer", "sgd", "--schedule", "step:step_size=2,learning_rate=2"), "--schedule: learning_rate would be ignored: it comes from --lr"),
+                            (("--optimizer", "sgd", "--schedule", "constant:warmup_batches=2"), "--schedule: warmup_batches would be ignored: it comes from --warmup N[:FACTOR]"),
+                            (("--optimizer", "sgd:l2=0.5", "--weight-decay", "0.25"), "--optimizer sgd:l2=0.5 and --weight-decay both give l2"),
+                            (("--optimizer", "sgd", "--schedule", "step:step_size=2,gamma=inf"), "gamma is inf, it should be finite")):
+            done = run("grad", "sum.pbtxt", "--loss", "loss", "--lr", "0.5", *flags, "-o", "never.pbtxt", code=2)
+            self.assertIn(said, done.stderr)
+        self.assertFalse(os.path.exists(os.path.join(scratch.name, "never.pbtxt")))
+
+    def test_a_regularizer_beside_the_optimizers_own(self):
+        write("sum.pbtxt", self.SUM.format("regularizer { l1_l2_conf { l1: 0.25 l2: 0.5 } } "))
+        run("grad", "sum.pbtxt", "--loss", "loss", "--optimizer", "sgd:l1=0.125,l2=0.25", "--lr", "0.5", "-o", "both.pbtxt")
+        np.testing.assert_array_equal(self.after(1, graph="both.pbtxt")["w_now"], np.full(3, 1 - 0.5 * (1 + 0.375 + 0.75)))
+        # The scale of gradients, too, beside that of a mean of two steps.
+        write("sum.pbtxt", self.SUM.format(""))
+        run("grad", "sum.pbtxt", "--loss", "loss", "--optimizer", "sgd:scale=0.5", "--lr", "0.5", "--accumulate", "2", "-o", "half.pbtxt")
+        np.testing.assert_array_equal(self.after(2, graph="half.pbtxt")["w_now"], np.full(3, 1 - 0.5 * 0.5))
+
 
 def layers(count, batch, width):
     lines = [f'op {{ name: "x" input_conf {{ out: "out" blob_conf {{ shape {{ dim: {batch} dim: {width} }} data_type: kFloat }} }} }}']

@@ -10,6 +10,9 @@ namespace opc::ops::optimizer {
 namespace {
 
 constexpr double kPi = 3.14159265358979323846;
+constexpr const char *kReals[] = {
+    "learning_rate", "warmup_multiplier", "decay_rate",   "end_learning_rate", "power", "alpha", "num_periods", "beta",
+    "gamma",         "eta_min",           "start_factor", "end_factor",        "factor"};
 
 /// The attributes of one instance, and the formulas over them.
 struct Schedule {
@@ -29,6 +32,9 @@ struct Schedule {
     if (!warmupType.empty() && warmupType != "constant" && warmupType != "linear")
       return "warmup_type is '" + warmupType + "', it should be constant, linear or empty";
     if (warmupBatches < 0) return "warmup_batches is " + std::to_string(warmupBatches);
+    for (const char *name : kReals)
+      if (!std::isfinite(real(name)))
+        return std::string(name) + " is " + AttrValue(real(name)).toString() + ", it should be finite";
     auto positive = [](const char *name, int64_t v) {
       return v > 0 ? std::string() : std::string(name) + " is " + std::to_string(v) + ", it should be more than 0";
     };

@@ -33,6 +33,20 @@ constexpr Optimizer kOptimizers[] = {{"sgd", "sgd_update", "l2"},
                                      {"adagrad", "adagrad_update", "l2"},
                                      {"lars", "lars_update", "weight_decay"}};
 
+/// An attribute that something else gives, whatever KEY=VALUE says.
+struct GivenElsewhere {
+  const char *attr, *by;
+};
+constexpr GivenElsewhere kGivenToUpdates[] = {{"learning_rate_val", "--lr"},
+                                              {"bias_correction1_val", "beta1 and the step"},
+                                              {"bias_correction2_val", "beta2 and the step"},
+                                              {"train_step_val", "the step"}};
+constexpr GivenElsewhere kGivenToSchedules[] = {{"learning_rate", "--lr"},
+                                                {"decay_type", "TYPE"},
+                                                {"warmup_type", "--warmup N[:FACTOR]"},
+                                                {"warmup_batches", "--warmup N[:FACTOR]"},
+                                                {"warmup_multiplier", "--warmup N[:FACTOR]"}};
+
 /// A value of an attribute's type from text; lists are joined by '/'.
 std::optional<AttrValue> attrFromText(AttrType type, const std::string &text) {
   const auto made = []<class T>(const std::optional<T> &v) -> std::optional<AttrValue> {
@@ -75,8 +89,9 @@ Status checkColon(const std::string &flag, const std::string &text) {
 }
 
 /// "KEY=VALUE,..." as attributes of an op.
+template <size_t n>
 Status readAttrs(const user_op::OpDef &op, const std::string &text, const std::string &flag,
-                 std::map<std::string, AttrValue> *attrs) {
+                 const GivenElsewhere (&givenElsewhere)[n], std::map<std::string, AttrValue> *attrs) {
   if (text.empty()) return Status::ok();
   for (const std::string &part : splitAt(text, ',')) {
     const size_t equal = part.find('=');
@@ -91,6 +106,9 @@ Status readAttrs(const user_op::OpDef &op, const std::string &text, const std::s
       return usageError(flag + ": " + op.name + " has no attribute '" + key + "'",
                         didYouMean(key, names, "it has " + joined(names, ", ")));
     }
+    for (const GivenElsewhere &g : givenElsewhere)
+      if (attr->name == g.attr)
+        return usageError(concat(flag, ": ", key, " would be ignored: it comes from ", g.by), "leave " + key + " out");
     const auto value = attrFromText(attr->type, part.substr(equal + 1));
     if (!value)
       return usageError(
@@ -228,10 +246,13 @@ Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &regi
   OptimizerGroup group;
   group.updateOp = optimizer->op;
   group.decayAttr = optimizer->decay;
-  OPC_RETURN_IF_ERROR(readAttrs(*op, keys, "--optimizer", &group.attrs));
+  OPC_RETURN_IF_ERROR(readAttrs(*op, keys, "--optimizer", kGivenToUpdates, &group.attrs));
   OPC_RETURN_IF_ERROR(checkAttrs(*op, group.attrs, "--optimizer " + optimizer_));
   if (!rate_) return usageError("--optimizer needs a learning rate", "add --lr 0.001");
   group.learningRate = *rate_;
+  if (weightDecay_ && group.attrs.count(group.decayAttr))
+    return usageError(concat("--optimizer ", optimizer_, " and --weight-decay both give ", group.decayAttr),
+                      "give one of them; --no-decay goes with --weight-decay");
   if (!noDecay_.empty() && !weightDecay_) return usageError("--no-decay needs --weight-decay", "add --weight-decay X");
   if (!schedule_.empty()) {
     const auto [type, rest] = splitSpec(schedule_);
@@ -240,7 +261,7 @@ Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &regi
       return usageError("--schedule takes TYPE[:KEY=VALUE,...], and there is no type '" + type + "'",
                         didYouMean(type, types, "there are " + joined(types, ", ")));
     if (type != "constant") group.schedule["decay_type"] = AttrValue(type);
-    OPC_RETURN_IF_ERROR(readAttrs(*schedule, rest, "--schedule", &group.schedule));
+    OPC_RETURN_IF_ERROR(readAttrs(*schedule, rest, "--schedule", kGivenToSchedules, &group.schedule));
     auto attrs = group.schedule;
     attrs["learning_rate"] = AttrValue(group.learningRate);
     OPC_RETURN_IF_ERROR(checkAttrs(*schedule, std::move(attrs), "--schedule " + schedule_));
