@@ -127,7 +127,7 @@ bool boolAttr(const OptimizerGroup &group, const char *name, bool otherwise) {
 
 /// What the steps of all groups share.
 struct Step {
-  Value trainStep;    // i64[1], counts optimizer steps
+  Value trainStep;    // i64[1], counts updates
   Value skip;         // i64[1], null: never skip
   Value lossScale;    // dynamic: f32[1]; else null
   double unscale = 1; // what turns the summed, scaled gradients into the mean, unscaled ones (without lossScale)
@@ -267,7 +267,10 @@ public:
     step_.trainStep = count;
     if (!config_.lossScale.dynamic) step_.unscale = 1 / config_.lossScale.value;
     if (config_.accumulate > 1) accumulate(count);
-    if (config_.lossScale.dynamic) scheduleLossScale();
+    if (config_.lossScale.dynamic) {
+      scheduleLossScale();
+      countUpdates();
+    }
     for (size_t k = 0; k < config_.groups.size() && !t_.failed(); ++k) {
       const OptimizerGroup &group = config_.groups[k];
       if (!group.learningRateTensor.empty() && !t_.builder().findTensor(group.learningRateTensor))
@@ -356,7 +359,7 @@ private:
     const int64_t k = config_.accumulate;
     step_.unscale /= static_cast<double>(k);
     // train_step counts micro-batches here; the optimizer sees whole rounds.
-    step_.trainStep = t_.integer(count, "scalar_floordiv", k, "optimizer_step");
+    if (!config_.lossScale.dynamic) step_.trainStep = t_.integer(count, "scalar_floordiv", k, "optimizer_step");
     t_.builder().role = ir::Role::kAccumulation;
     Value phase = t_.integer(count, "scalar_fmod", k, "micro_batch");
     Value first = t_.integer(phase, "scalar_logical_not_equal", 0, "not_first_micro_batch");
@@ -406,6 +409,16 @@ private:
           {{"increment_period", AttrValue(config_.lossScale.incrementPeriod)},
            {"multiplier", AttrValue(static_cast<float>(config_.lossScale.multiplier))}});
     step_.skip = step_.skip ? t_.op("skip_any", "add_n", {{"in", {step_.skip, all}}}) : all;
+  }
+
+  /// A step that is skipped leaves the means as they are: it counts neither for the corrections of their bias nor for
+  /// schedules.
+  void countUpdates() {
+    step_.trainStep = t_.counter("update_count");
+    Value updates = t_.integer(step_.skip, "scalar_logical_equal", 0, "is_update");
+    Value one = t_.op("update_of_step", "cast", {{"in", {updates}}}, {{"dtype", AttrValue(kInt64)}});
+    Value next = t_.op("update_count_next", "add_n", {{"in", {step_.trainStep, one}}});
+    t_.op("update_count_update", "assign", {{"ref", {step_.trainStep}}, {"value", {next}}});
   }
 
   ModuleOp module_;

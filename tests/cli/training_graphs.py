@@ -358,6 +358,22 @@ class Steps(unittest.TestCase):
                     for name in ("w_now", "v_now"):
                         np.testing.assert_allclose(found[name], expected[name], rtol=1e-5)
 
+    def test_steps_that_are_skipped_do_not_count(self):
+        """Neither for the corrections of Adam's means, nor for a schedule: after one step that overflows the first update is as large as the rate."""
+        write("sum.pbtxt", self.SUM.format(""))
+        x = np.ones((8, 3), np.float32)
+        x[:3] = 1e35 # times the scale no f32
+        np.save(os.path.join(scratch.name, "x.npy"), x)
+        for optimizer, more, steps, updates in (("adam", (), 4, 1), ("lamb", (), 4, 1), ("adam", ("--accumulate", "2"), 6, 1), ("adam", ("--accumulate", "2"), 8, 2)):
+            with self.subTest(optimizer=optimizer, more=more, steps=steps):
+                run("grad", "sum.pbtxt", "--loss", "loss", "--optimizer", optimizer, "--lr", "0.125", "--schedule", "step:step_size=1,gamma=0.5", "--loss-scale", "dynamic",
+                    *more, "-o", "skip.pbtxt")
+                run("run", "skip.pbtxt", "--feed-dataset", "x=@x.npy", "--batch", "1", "--steps", str(steps), "--save", "skip.st", "-q", "--metrics", "skip.jsonl")
+                # m / (1 - beta1) and v / (1 - beta2) are 1 and 1: the direction is that of ones, and LAMB's norms are equal.
+                np.testing.assert_allclose(stored("skip.st")["w"], np.full(3, 1 - 0.125 * (1.5 if updates == 2 else 1)), rtol=1e-5)
+                with open(os.path.join(scratch.name, "skip.jsonl"), encoding="utf-8") as f:
+                    self.assertEqual(json.loads(f.readlines()[-1])["lr"], 0.125 * 0.5 ** (updates - 1))
+
     def test_what_would_be_ignored_is_refused(self):
         write("sum.pbtxt", self.SUM.format(""))
         for flags, said in ((("--optimizer", "sgd:learning_rate_val=2"), "--optimizer: learning_rate_val would be ignored: it comes from --lr"),
