@@ -53,12 +53,11 @@ private:
 
   FailureOr<Seeds> seeds() {
     Seeds seeds;
-    if (request_.dyInputs) {
+    if (request_.dyInputs)
       for (auto [i, loss] : llvm::enumerate(losses_))
         seeds.gradients.push_back(builder_.addInput(request_.losses[i] + ".dy", loss.getType()));
-      return seeds;
-    }
-    if (request_.training) return scaledSeeds(module_, registry_, losses_, request_.training->lossScale);
+    if (request_.training)
+      return scaledSeeds(module_, registry_, losses_, seeds.gradients, request_.training->lossScale);
     return seeds;
   }
 

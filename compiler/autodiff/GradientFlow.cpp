@@ -302,7 +302,7 @@ void keepBackwardOnly(ModuleOp module) {
   std::vector<Operation *> forward;
   std::vector<Operation *> outputs;
   for (Operation &op : block) {
-    if (isa<ir::UserOp, ir::ConstantOp>(&op) && ir::roleOf(&op) != ir::Role::kBackward) forward.push_back(&op);
+    if (isa<ir::UserOp, ir::ConstantOp>(&op) && ir::roleOf(&op) == ir::Role::kForward) forward.push_back(&op);
     if (isa<ir::OutputOp>(&op)) outputs.push_back(&op);
   }
   llvm::DenseSet<Operation *> isForward(forward.begin(), forward.end());

@@ -186,11 +186,6 @@ private:
     return t_.op("clip_factor" + suffix_, "broadcast_minimum", {{"x", {ratio}}, {"y", {inverse}}});
   }
 
-  Value learningRate(bool inDouble) {
-    if (!group_.learningRateTensor.empty()) {
-      Value v = t_.builder().findTensor(group_.learningRateTensor);
-      return v;
-    }
   static bool isDouble(const Parameter &p) { return ir::descOf(p.g.tensor).data_type() == kDouble; }
 
   /// Of all gradients, in f64 where all are.
@@ -207,6 +202,11 @@ private:
     return t_.op("clip_square_sum_all" + suffix_, "add_n", {{"in", {squares, rest}}});
   }
 
+  Value learningRate(bool inDouble) {
+    if (!group_.learningRateTensor.empty()) {
+      Value v = t_.builder().findTensor(group_.learningRateTensor);
+      return v;
+    }
     if (group_.schedule.empty()) return {};
     auto attrs = group_.schedule;
     attrs["learning_rate"] = AttrValue(group_.learningRate);
@@ -431,18 +431,25 @@ private:
 
 } // namespace
 
-FailureOr<Seeds> scaledSeeds(ModuleOp module, const Registry &registry, ArrayRef<Value> losses,
+FailureOr<Seeds> scaledSeeds(ModuleOp module, const Registry &registry, ArrayRef<Value> losses, ArrayRef<Value> given,
                              const LossScale &scale) {
   Seeds seeds;
+  seeds.gradients.assign(given.begin(), given.end());
   if (!scale.dynamic && scale.value == 1) return seeds;
   TrainingBuilder t(module, registry);
   t.builder().role = ir::Role::kBackward;
   if (scale.dynamic) seeds.lossScale = t.variable("loss_scale", user_op::TensorDesc(Shape({1}), kFloat), scale.value);
-  for (Value loss : losses) {
+  seeds.gradients.clear();
+  for (auto [i, loss] : llvm::enumerate(losses)) {
     const std::string name = ir::opName(loss.getDefiningOp());
-    Value ones = t.op(
-        name + "_grad_one", "constant_like", {{"like", {loss}}},
-        {{"is_floating_value", AttrValue(true)}, {"floating_value", AttrValue(scale.dynamic ? 1.0 : scale.value)}});
+    if (!scale.dynamic && !given.empty()) {
+      seeds.gradients.push_back(t.scalar(given[i], "scalar_mul", scale.value, name + "_grad_scaled"));
+      continue;
+    }
+    Value ones = given.empty() ? t.op(name + "_grad_one", "constant_like", {{"like", {loss}}},
+                                      {{"is_floating_value", AttrValue(true)},
+                                       {"floating_value", AttrValue(scale.dynamic ? 1.0 : scale.value)}})
+                               : given[i];
     if (!scale.dynamic) {
       seeds.gradients.push_back(ones);
       continue;

@@ -13,9 +13,10 @@ struct Seeds {
   mlir::Value lossScale;                    // the variable of a dynamic loss scale; else null
 };
 
-/// Before gradients are generated: what they begin with, when the loss is scaled.
+/// Before gradients are generated: what they begin with, when the loss is scaled. `given`: the losses' own gradients in
+/// place of ones, or empty. Errors: those of the ops.
 mlir::FailureOr<Seeds> scaledSeeds(mlir::ModuleOp module, const Registry &registry, mlir::ArrayRef<mlir::Value> losses,
-                                   const LossScale &scale);
+                                   mlir::ArrayRef<mlir::Value> given, const LossScale &scale);
 
 /// Adds what updates the variables once a step: for each variable with a gradient an update op ("<variable>_optimizer")
 /// and the variables that hold its state ("<variable>-m"); "train_step", which counts steps; the learning rate. An op

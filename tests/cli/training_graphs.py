@@ -358,6 +358,28 @@ class Steps(unittest.TestCase):
                     for name in ("w_now", "v_now"):
                         np.testing.assert_allclose(found[name], expected[name], rtol=1e-5)
 
+    def test_given_gradient_of_a_scaled_loss(self):
+        """The scale goes into a gradient that is given (--dy) as into ones, and out of the updates."""
+        write("sum.pbtxt", self.SUM.format(""))
+        for scale in ((), ("--loss-scale", "64"), ("--loss-scale", "dynamic"), ("--loss-scale", "64", "--accumulate", "1")):
+            run("grad", "sum.pbtxt", *self.SGD, "--dy", *scale, "-o", "dy.pbtxt")
+            np.testing.assert_array_equal(self.after(1, "--input", "loss.dy=f32[]:0.25", graph="dy.pbtxt")["w_now"], np.full(3, 1 - 0.5 * 0.25))
+
+    def test_updates_without_the_forward_ops(self):
+        write("sum.pbtxt", self.SUM.format(""))
+        run("grad", "sum.pbtxt", *self.SGD, "--emit", "backward", "-o", "back.pbtxt")
+        with open(os.path.join(scratch.name, "back.pbtxt"), encoding="utf-8") as f:
+            text = f.read()
+        self.assertIn("sgd_update", text)
+        self.assertIn("train_step_update", text)
+        self.assertNotIn('name: "xw"', text)
+
+    def test_a_check_of_a_training_graph(self):
+        """--check looks at the gradients, whatever is made of them."""
+        write("sum.pbtxt", self.SUM.format(""))
+        for more in ((), ("--emit", "backward"), ("--clip-norm", "1", "--loss-scale", "dynamic")):
+            self.assertIn("every gradient agrees", run("grad", "sum.pbtxt", *self.SGD, "--check", *more).stdout)
+
     def test_steps_that_are_skipped_do_not_count(self):
         """Neither for the corrections of Adam's means, nor for a schedule: after one step that overflows the first update is as large as the rate."""
         write("sum.pbtxt", self.SUM.format(""))

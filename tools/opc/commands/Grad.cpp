@@ -179,6 +179,8 @@ private:
 
   Outcome<int> check(Invocation &invocation, const Registry &registry, const GraphInput &input) {
     checkOptions_.request = *options_.gradient;
+    checkOptions_.request.training.reset(); // gradients are checked, and not what an optimizer makes of them
+    checkOptions_.request.backwardOnly = false;
     checkOptions_.shapes = options_.shapes;
     checkOptions_.model = options_.model;
     checkOptions_.threads = invocation.threads();
