@@ -3,6 +3,9 @@
 #include "TrainConf.h"
 #include "Graph.h"
 #include "Passes.h"
+#include "TextParts.h"
+
+#include <cmath>
 
 namespace opc {
 namespace {
@@ -156,6 +159,23 @@ bool readOptimizer(const graph::OptimizerConf &conf, OptimizerGroup *group) {
   }
 }
 
+/// A number of the configuration that makes no training. An empty message: it does.
+std::string notAbove0(const char *name, double value) {
+  if (value > 0 && std::isfinite(value)) return "";
+  return concat(name, " is ", AttrValue(value).toString(), ", it should be above 0");
+}
+
+/// What the numbers of an optimizer have against being computed with, beside what its ops find.
+std::string faultOf(const graph::OptimizerConf &conf) {
+  if (!std::isfinite(conf.base_learning_rate()))
+    return concat("base_learning_rate is ", AttrValue(conf.base_learning_rate()).toString(), ", it should be finite");
+  const float sum = conf.adagrad_conf().initial_accumulator_value();
+  if (conf.has_adagrad_conf() && !(sum >= 0 && std::isfinite(sum)))
+    return concat("initial_accumulator_value is ", AttrValue(sum).toString(), ", it should be 0 or more");
+  if (!conf.clip_conf().has_clip_by_global_norm()) return "";
+  return notAbove0("max_norm", static_cast<double>(conf.clip_conf().clip_by_global_norm().max_norm()));
+}
+
 } // namespace
 
 std::map<std::string, Regularizer> readRegularizers(const GraphFile &file) {
@@ -192,12 +212,18 @@ std::optional<JobTraining> readTraining(const GraphFile &file, std::vector<Diagn
   } else {
     training.config.lossScale.value = static_cast<double>(conf.loss_scale_factor());
   }
+  if (const std::string fault =
+          notAbove0(training.config.lossScale.dynamic ? "initial_loss_scale" : "loss_scale_factor",
+                    training.config.lossScale.value);
+      !fault.empty())
+    error(fault, "leave it out, or give a power of 2 such as 1024");
   if (file.job->job_conf().has_num_gradient_accumulation_steps()) {
     training.config.accumulate = file.job->job_conf().num_gradient_accumulation_steps();
     if (training.config.accumulate < 1)
       error("num_gradient_accumulation_steps is " + std::to_string(training.config.accumulate), "it is 1 or more");
   }
   for (const graph::OptimizerConf &o : conf.optimizer_conf()) {
+    if (const std::string fault = faultOf(o); !fault.empty()) error(fault, "give such a number, or leave it out");
     OptimizerGroup group;
     group.variables.assign(o.variable_op_names().begin(), o.variable_op_names().end());
     group.learningRate = static_cast<double>(o.base_learning_rate());

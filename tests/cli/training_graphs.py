@@ -417,6 +417,17 @@ class Steps(unittest.TestCase):
         run("grad", "sum.pbtxt", "--loss", "loss", "--optimizer", "sgd:scale=0.5", "--lr", "0.5", "--accumulate", "2", "-o", "half.pbtxt")
         np.testing.assert_array_equal(self.after(2, graph="half.pbtxt")["w_now"], np.full(3, 1 - 0.5 * 0.5))
 
+    def test_numbers_of_a_job_that_make_no_training(self):
+        for conf, said in (("loss_scale_factor: 0 optimizer_conf { base_learning_rate: 1 }", "loss_scale_factor is 0, it should be above 0"),
+                           ("loss_scale_factor: -4 optimizer_conf { base_learning_rate: 1 }", "loss_scale_factor is -4, it should be above 0"),
+                           ("dynamic_loss_scale_policy { initial_loss_scale: 0 } optimizer_conf { base_learning_rate: 1 }", "initial_loss_scale is 0, it should be above 0"),
+                           ("optimizer_conf { base_learning_rate: nan }", "base_learning_rate is nan, it should be finite"),
+                           ("optimizer_conf { base_learning_rate: 1 clip_conf { clip_by_global_norm { max_norm: -1 } } }", "max_norm is -1, it should be above 0"),
+                           ("optimizer_conf { base_learning_rate: 1 adagrad_conf { initial_accumulator_value: -1 } }", "initial_accumulator_value is -1, it should be 0 or more")):
+            done = run("compile", write("bad.pbtxt", "net {" + GRAPH + '} job_conf { train_conf { loss_lbn: "loss/z_0" ' + conf + " } }"), "-o", "never.plan", code=3)
+            self.assertIn("error[OPC0507]: train_conf: " + said, done.stderr)
+            self.assertFalse(os.path.exists(os.path.join(scratch.name, "never.plan")))
+
 
 def layers(count, batch, width):
     lines = [f'op {{ name: "x" input_conf {{ out: "out" blob_conf {{ shape {{ dim: {batch} dim: {width} }} data_type: kFloat }} }} }}']
