@@ -6,6 +6,8 @@
 
 namespace opc {
 
+bool hasBaseRate(const std::string &decayType) { return decayType != "piecewise_constant"; }
+
 size_t setLearningRate(mlir::ModuleOp module, const Registry &registry, double rate) {
   size_t changed = 0;
   module.walk([&](ir::UserOp op) {
@@ -15,6 +17,7 @@ size_t setLearningRate(mlir::ModuleOp module, const Registry &registry, double r
     const bool isSchedule = op.getOpType() == "learning_rate_schedule";
     const user_op::AttrDef *attr = def->findAttr(isSchedule ? "learning_rate" : "learning_rate_val");
     if (!attr || (!isSchedule && op.input("learning_rate"))) return;
+    if (isSchedule && !hasBaseRate(op.attribute("decay_type", std::string()))) return;
     const AttrValue value = attr->type == kAtFloat ? AttrValue(static_cast<float>(rate)) : AttrValue(rate);
     mlir::NamedAttrList attrs(op.getOpAttrs());
     attrs.set(attr->name, ir::toMlir(op.getContext(), value));

@@ -552,7 +552,9 @@ bool Pipeline::setLearningRate(double rate) {
   size_t changed = opc::setLearningRate(*impl_->module, impl_->registry, rate);
   if (impl_->options.gradient && impl_->options.gradient->training)
     for (OptimizerGroup &group : impl_->options.gradient->training->groups) {
-      if (!group.learningRateTensor.empty()) continue;
+      const auto type = group.schedule.find("decay_type");
+      const auto *decay = type == group.schedule.end() ? nullptr : type->second.get<std::string>();
+      if (!group.learningRateTensor.empty() || (decay && !hasBaseRate(*decay))) continue;
       group.learningRate = rate;
       ++changed;
     }

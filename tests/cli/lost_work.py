@@ -446,6 +446,13 @@ class LostWork(Scratch):
                 self.assertEqual(self.weight("c"), 1 - 4 * 0.5)
                 run("--steps", "3", "--resume", "c", "--save", "d", "--lr", "0.25")
                 self.assertEqual(self.weight("d"), 1 - 4 * 0.5 - 2 * 4 * 0.25)
+        # The rates of a schedule may all be given.
+        pieces = ["--schedule", "piecewise_constant:boundaries=1,values=0.5/0.25"]
+        done = subprocess.run([OPC, "grad", self.at("linear.pbtxt"), "--loss", "y_out", "--optimizer", "sgd", "--lr", "0.5", *pieces, "-o", graph], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.train([[1]] * 4, "--lr", "0.125", graph=graph, batch="4", code=2)
+        self.assertIn("has a learning rate that --lr could replace", done.stderr)
+        self.assertIn("--schedule piecewise_constant has rates of its own", done.stderr)
         self.assertIn("no op of", self.train([1], "--lr", "0.1", code=2).stderr)
         self.assertIn("OPC0001", self.train([1], "--lr", "-1", code=2).stderr)
 

@@ -290,8 +290,10 @@ Outcome<std::string> RunPlanner::compile(GraphInput &input,
   }
   if (pipeline.errorCount()) return failure(pipeline);
   if (const auto &rate = options_.training.learningRate; rate && !isForwardAlone_ && !pipeline.setLearningRate(*rate))
-    return usageError("no op of " + input.name + " has a learning rate that --lr could replace",
-                      "make the graph again: opc grad --optimizer NAME --lr X");
+    return usageError(
+        "no op of " + input.name + " has a learning rate that --lr could replace",
+        "make the graph again: opc grad --optimizer NAME --lr X (--schedule piecewise_constant has rates of "
+        "its own, in values)");
   if (shapes_ != options.shapes && !pipeline.setShapes(shapes_)) return failure(pipeline);
   if (cut_.hasParts()) {
     if (!pipeline.run(Phase::kShape)) return failure(pipeline);
