@@ -24,6 +24,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 namespace opc::cli {
@@ -135,7 +136,10 @@ public:
         record_(
             o_, session_, recordOf(std::move(contents)), [this](const std::string &text) { warn(text); },
             [this](const std::string &text) { note(text); }) {
-    total_ = o_.steps ? o_.steps : o_.epochs * loader_.order().stepsPerEpoch();
+    if (o_.steps)
+      total_ = o_.steps;
+    else if (__builtin_mul_overflow(o_.epochs, loader_.order().stepsPerEpoch(), &total_))
+      total_ = std::numeric_limits<int64_t>::max(); // for ever
   }
 
   /// Values for the inputs and variables; of a run that goes on, those of the checkpoint.
@@ -176,7 +180,8 @@ public:
     signals->begin();
     TrainingProgress progress(c_.invocation, first_, total_);
     progress_ = &progress;
-    const int64_t perEpoch = loader_.order().stepsPerEpoch(), epochs = (total_ + perEpoch - 1) / perEpoch;
+    const int64_t perEpoch = loader_.order().stepsPerEpoch();
+    const int64_t epochs = total_ / perEpoch + (total_ % perEpoch > 0);
     auto steps = [&]() -> Status {
       for (;;) {
         // On any rank: all of them end after the same step.
