@@ -240,6 +240,28 @@ class Training(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.lines(metrics), [{"step": 2, "epoch": 1, "last": 5, "total": 6}, {"step": 4, "epoch": 2, "last": 5, "total": 12}])
 
+    def test_numbers_of_every_type_are_watched(self):
+        """Losses in half precision, too; and an output that is called as a line's own number leaves that as it is."""
+        cast = 'op {{ name: "as_{0}" user_conf {{ op_type_name: "cast" input {{ key: "in" value {{ s: "sum/z_0" }} }} output {{ key: "out" value {{ s: "as_{0}/out_0" }} }} ' \
+               'attr {{ key: "dtype" value {{ at_data_type: {1} }} }} }} }}\nop {{ name: "{0}" output_conf {{ in: "as_{0}/out_0" }} }}\n'
+        kinds = {"half": "kFloat16", "brain": "kBFloat16", "byte": "kUInt8", "short": "kInt16", "step": "kInt64", "epoch": "kFloat"}
+        graph, file, metrics, save = (self.path(n) for n in ("types.pbtxt", "x.npy", "m.jsonl", "c.st"))
+        with open(graph, "w", encoding="utf-8") as f:
+            f.write(SUM + "".join(cast.format(*k) for k in kinds.items()))
+        np.save(file, np.float32([2, 3, 4, 5]))
+        train = lambda *more: opc("run", graph, "--feed-dataset", f"x=@{file}", "--batch", "1", "--metrics", metrics, "--save", save, *more)  # noqa: E731
+        done = train("--steps", "3", "--keep-best", "output.step:max")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = train("--resume", save, "--stop-on", "inf")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        sums = [2, 5, 9, 14]
+        names = [("output." if n in ("step", "epoch") else "") + n for n in kinds]
+        self.assertEqual(self.lines(metrics), [{"step": i + 1, "epoch": 1, "last": i + 2, "total": s, **dict.fromkeys(names, s)} for i, s in enumerate(sums)])
+        np.save(file, np.float32([2, 3, 70000, 5]))  # no f16 holds it
+        done = train("--stop-on", "inf")
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn("half inf at step 3", done.stderr)
+
     def test_resume_needs_no_initializers(self):
         graph = self.path("g.pbtxt")
         with open(self.mlp) as f:

@@ -172,6 +172,15 @@ class Training(ScratchTest):
         done = opc.train(step(), {"x": X, "t": T}, steps=3, resume=ck)
         self.assertGreaterEqual(done.step, 3)
 
+    def test_an_output_called_as_a_number_of_the_run(self):
+        g = forward()
+        g.output("step", g.input("x2", (BATCH,)).mean())
+        run = opc.train(g.training_step("loss", opc.optim.SGD(0.1)), {"x": X, "t": T, "x2": np.ones(130, "f")}, steps=3, metrics=self.path("m.jsonl"), save=self.path("c.st"),
+                        keep_best="output.step:max")  # fmt: skip
+        self.assertEqual([(line["step"], line["output.step"]) for line in run.history], [(i + 1, 1) for i in range(3)])
+        with open(self.path("m.jsonl"), encoding="utf-8") as f:
+            self.assertEqual([json.loads(line) for line in f], run.history)
+
     def test_progress(self):
         program = f"import sys; sys.path[:0] = {sys.path!r}\nimport opc, test_training as t\nopc.train(t.step(), {{'x': t.X, 't': t.T}}, steps=40, on_step=lambda *_: __import__('time').sleep(0.01))"
         import pty

@@ -4,13 +4,14 @@
 
 #include "TextParts.h"
 
+#include "opc/Convert.h"
 #include "opc/Dispatch.h"
 
 namespace opc::cli {
 
 namespace {
 /// The element types of numbers to watch.
-using Watched = types::Of<float, double, int32_t, int64_t>;
+using Watched = types::Numbers;
 } // namespace
 
 ScalarOutputs::ScalarOutputs(const Session &session) {
@@ -30,7 +31,8 @@ Result<std::vector<std::pair<std::string, double>>> ScalarOutputs::read(const Se
       data = copy.data();
     }
     visit<Watched>(p.desc.data_type(), [&](auto tag) {
-      values.push_back({p.name, static_cast<double>(*static_cast<const typename decltype(tag)::type *>(data))});
+      values.push_back(
+          {p.name, static_cast<double>(numberOf(*static_cast<const typename decltype(tag)::type *>(data)))});
     });
   }
   return values;

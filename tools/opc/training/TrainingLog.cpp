@@ -12,9 +12,20 @@
 #include <cerrno>
 #include <cmath>
 #include <fcntl.h>
+#include <iterator>
 #include <unistd.h>
 
 namespace opc::cli {
+
+namespace {
+constexpr const char *kOwnNumbers[] = {"step", "steps", "epoch", "epochs", "steps_per_s", "seconds_left"};
+}
+
+std::string metricName(const std::string &output) {
+  const bool isTaken =
+      std::any_of(std::begin(kOwnNumbers), std::end(kOwnNumbers), [&output](const char *own) { return output == own; });
+  return isTaken ? "output." + output : output;
+}
 
 std::string metricsLine(const StepMetrics &metrics) {
   Json line = {{"step", metrics.step}, {"epoch", metrics.epoch}};

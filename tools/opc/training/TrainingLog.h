@@ -17,6 +17,10 @@ struct StepMetrics {
   std::vector<std::pair<std::string, double>> values;
 };
 
+/// What an output is called among the numbers of a step: "output.step" where a line has a number of its own of that
+/// name, else as the graph calls it.
+std::string metricName(const std::string &output);
+
 /// {"step":1,"epoch":1,"loss":2.3}: one line, without the line end. Numbers as they read back; "nan", "inf" as text.
 std::string metricsLine(const StepMetrics &metrics);
 

@@ -317,6 +317,7 @@ private:
   /// --keep-best names something that is measured.
   Status checkBest() const {
     std::vector<std::string> names = scalars_.names();
+    std::transform(names.begin(), names.end(), names.begin(), metricName);
     if (validation_)
       for (const std::string &n : validation_->names()) names.push_back(n);
     return record_.checkBest(names);
@@ -329,6 +330,7 @@ private:
     Result<std::vector<std::pair<std::string, double>>> values = scalars_.read(session_);
     if (!values) return Status(values.status()).withContext("step " + std::to_string(step_ + 1));
     StepMetrics made{step_ + 1, step_ / perEpoch + 1, std::move(*values)};
+    for (auto &[name, value] : made.values) name = metricName(name);
     const size_t own = made.values.size();
     ++step_;
     if (validation_ && step_ % (o_.validateEvery ? o_.validateEvery : perEpoch) == 0)

@@ -166,6 +166,7 @@ void bindTrainingRecord(py::module_ &module) {
       .def("run", &validate);
   module.def("check_training_options", [](const py::dict &options) { (void)optionsOf(options); });
   module.def("run_notes", &cli::runNotes);
+  module.def("metric_name", &cli::metricName);
   module.def("writes_variables",
              [](const CompiledProgram &program) { return cli::writesVariables(program.plan, *program.registry); });
 }

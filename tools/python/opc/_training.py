@@ -24,7 +24,7 @@ Path = Union[str, "os.PathLike[str]"]
 class Training(OneOfAKind):
     """A run of training: its session, how far it is, and what was measured.
 
-    step, epoch: completed. history: a dict for each step of this run, with "step", "epoch" and every output of one element.
+    step, epoch: completed. history: a dict for each step of this run, with "step", "epoch" and every output of one element ("output.step" if one is called "step").
     best: (metric, value, step) of keep_best. out_of_patience: whether that ended the run.
     """
 
@@ -69,7 +69,7 @@ class Training(OneOfAKind):
         self._first = False
         self.step += 1
         line: Dict[str, Any] = {"step": self.step, "epoch": (self.step - 1) // self.steps_per_epoch + 1}
-        line.update((name, float(value.reshape(())[()])) for name, value in outputs.items() if value.size == 1 and value.dtype.kind in "fiu")
+        line.update((_core.metric_name(name), float(value.reshape(())[()])) for name, value in outputs.items() if value.size == 1 and value.dtype.kind in "fiu")
         self.history.append(line)
         return line
 
@@ -148,7 +148,7 @@ def _stop_kinds(stop_on: Union[str, Sequence[str]]) -> Dict[str, bool]:
 
 def _numbers_of(session: Session) -> List[str]:
     """The outputs of one element."""
-    return [name for name, (shape, kind) in session.outputs.items() if all(d == 1 for d in shape) and kind[0] in "fiu" and kind.numpy]
+    return [_core.metric_name(name) for name, (shape, kind) in session.outputs.items() if all(d == 1 for d in shape) and kind[0] in "fiu" and kind.numpy]
 
 
 def _check_learns(program: Program, is_saved: bool) -> None:
