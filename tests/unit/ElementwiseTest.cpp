@@ -217,6 +217,25 @@ TEST_CASE("shape and dtype errors name the operands", "[elementwise]") {
   CHECK(run("where", {a, a, a}).status.toString().find("condition is f32, expected bool") != std::string::npos);
 }
 
+TEST_CASE("limits beyond an integer type limit nothing, or everything", "[elementwise]") {
+  const std::map<std::string, AttrValue> low{{"integral_min", AttrValue(int64_t{-1000})}},
+      high{{"integral_max", AttrValue(int64_t{1000})}};
+  for (DataType type : {kUInt8, kInt8}) {
+    const TestTensor x = tensorOf(type, {3}, {0, 5, 100});
+    CHECK(run("clip_by_scalar", {x}, {*low.begin(), *high.begin()}).out.values == x.values);
+    CHECK(run("clip_by_scalar_min", {x}, low).out.values == x.values);
+    CHECK(run("clip_by_scalar_max", {x}, high).out.values == x.values);
+  }
+  const TestTensor large = tensorOf<uint64_t>({2}, {3, UINT64_MAX});
+  CHECK(run("clip_by_scalar_min", {large}, {{"integral_min", AttrValue(int64_t{-1})}}).out.as<uint64_t>() ==
+        large.as<uint64_t>());
+  const TestTensor bytes = tensorOf<uint8_t>({2}, {3, 255});
+  CHECK(run("clip_by_scalar_min", {bytes}, {{"integral_min", AttrValue(int64_t{256})}}).out.as<uint8_t>() ==
+        std::vector<uint8_t>{255, 255});
+  CHECK(run("clip_by_scalar_max", {bytes}, {{"integral_max", AttrValue(int64_t{-1})}}).out.as<uint8_t>() ==
+        std::vector<uint8_t>{0, 0});
+}
+
 TEST_CASE("NaN passes through relu, clip and the extrema", "[elementwise]") {
   const double nan = std::nan("");
   CHECK(std::isnan(run("relu", {tensorOf(kFloat, {1}, {nan})}).out.values[0]));

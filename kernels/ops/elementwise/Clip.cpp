@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ArithmeticScalars.h"
 #include "elementwise/ElementwiseOps.h"
+#include "opc/Dispatch.h"
+
+#include <algorithm>
+#include <limits>
 
 namespace opc::ops {
 namespace {
@@ -15,6 +19,18 @@ struct Limit {
   int64_t integralCase;
 };
 
+/// The nearest number that an integer type has: a limit beyond its range would wrap around to one within.
+int64_t nearestIn(DataType type, int64_t limit) {
+  visit<types::Integers>(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (sizeof(T) < sizeof(int64_t))
+      limit = std::clamp<int64_t>(limit, std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max());
+    else if constexpr (std::is_unsigned_v<T>)
+      limit = std::max<int64_t>(limit, 0);
+  });
+  return limit;
+}
+
 /// x limited by F, which takes the limits as numbers.
 template <class F> std::function<void(OpRegistry &)> limited(const std::vector<Limit> &limits) {
   return [limits](OpRegistry &op) {
@@ -27,7 +43,7 @@ template <class F> std::function<void(OpRegistry &)> limited(const std::vector<L
       std::vector<ScalarValue> values;
       for (const Limit &l : limits)
         values.push_back(IsFloatingDataType(type) ? ScalarValue(conf.attr<double>(l.floating))
-                                                  : ScalarValue(conf.attr<int64_t>(l.integral)));
+                                                  : ScalarValue(nearestIn(type, conf.attr<int64_t>(l.integral))));
       return values;
     });
     op.With(unary<F, types::Numbers>(options));
