@@ -152,6 +152,24 @@ TEST_CASE("pads in both spellings, negative and at the edges", "[shape]") {
   CHECK(errorOf({"pad", {{"x", x}}, {{"padding", I64{-3, -1}}}, {}}).find("cuts more") != std::string::npos);
 }
 
+TEST_CASE("upsample_nearest_2d repeats the pixel at floor(position * input / output)", "[shape]") {
+  // Without the rounding of a quotient: 49 * (1 / 49.0) is below 1.
+  for (int64_t in : {1, 2, 3, 7, 49})
+    for (int64_t factor : {1, 3, 10, 49, 98, 103}) {
+      const TestTensor x = iota<float>({1, 1, 1, in});
+      std::vector<float> want;
+      for (int64_t o = 0; o < in * factor; ++o) want.push_back(static_cast<float>(o / factor));
+      INFO(in << " times " << factor);
+      CHECK(runAs<float>({"upsample_nearest_2d", {{"x", x}}, {{"output_size", I64{1, in * factor}}}, {}}) == want);
+      CHECK(runAs<float>({"upsample_nearest_2d",
+                          {{"x", x}},
+                          {{"height_scale", 1.0}, {"width_scale", static_cast<double>(factor)}},
+                          {}}) == want);
+    }
+  CHECK(runAs<float>({"upsample_nearest_2d", {{"x", iota<float>({1, 1, 5, 1})}}, {{"output_size", I64{3, 1}}}, {}}) ==
+        std::vector<float>{0, 1, 3});
+}
+
 TEST_CASE("random slices equal index arithmetic", "[shape]") {
   uint32_t seed = 12345;
   auto next = [&](int64_t lo, int64_t hi) { // in [lo, hi]

@@ -26,7 +26,7 @@ template <class C, int kMode> struct Taps {
   __device__ Taps(const UpsampleAxis &a, bool align, int64_t output) {
     const double o = static_cast<double>(output);
     if (kMode == kNearest) {
-      at[0] = within(static_cast<int64_t>(floor(o * a.step)), a.in);
+      at[0] = ops::nearestPixel(a, output);
       weight[0] = 1;
       return;
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "shape/SampleWeights.h"
+#include "shape/UpsampleArguments.h"
 
 #include <array>
 
@@ -37,7 +38,7 @@ template <class T, Upsampling mode> struct UpsampledAxis {
       at.emplace_back();
       weight.emplace_back();
       if constexpr (mode == Upsampling::kNearest) {
-        at.back()[0] = std::min(in - 1, static_cast<int64_t>(std::floor(static_cast<double>(o) * step)));
+        at.back()[0] = nearestPixel({in, out, step, scale}, o);
         weight.back()[0] = 1;
         continue;
       }

@@ -12,7 +12,7 @@ UpsampleAxis axisOf(int64_t in, int64_t out, bool align, double scale) {
   const double step = align       ? (out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0.0)
                       : scale > 0 ? 1 / scale
                                   : static_cast<double>(in) / static_cast<double>(out);
-  return {in, out, step};
+  return {in, out, step, scale};
 }
 
 /// kAligned: of an op that can align corners.
