@@ -187,6 +187,16 @@ TEST_CASE("normalization equals plain loops, given or computed statistics", "[li
           requireClose(runEverywhere(call).at("y"), y, type == kDouble ? 1e-6 : toleranceOf(type),
                        type == kDouble ? 1e-6 : toleranceOf(type) * 2);
         }
+  for (DataType type : {kFloat, kDouble}) { // of images without pixels there is nothing to read
+    const TestTensor nothing = tensorOf(type, {2, 3, 0}, {}), one = randomTensor(type, {3}, 1);
+    const auto out = runEverywhere({"normalization",
+                                    {{"x", nothing}, {"gamma", one}, {"beta", one}},
+                                    {{"axis", int32_t{1}}, {"training", true}},
+                                    {{"mean", 1}, {"inv_variance", 1}},
+                                    {}});
+    for (const char *statistic : {"mean", "inv_variance"})
+      for (double v : out.at(statistic).values) CHECK(std::isnan(v));
+  }
   const TestTensor x = randomTensor(kFloat, {2, 3}, 1), c = randomTensor(kFloat, {3}, 1);
   CHECK_THAT(errorOf({"normalization", {{"x", x}, {"gamma", c}, {"beta", c}}, {{"axis", int32_t{1}}}, {}, {}}),
              Catch::Contains("moving_mean and moving_variance are missing"));

@@ -60,7 +60,7 @@ void channelStatistics(DeviceCtx *d, const T *x, NormShape s, T epsilon, T *mean
     inverses[c] = inverseDeviation(squares, count, epsilon);
     if (variances) variances[c] = static_cast<T>(squares / count);
   };
-  if (s.inner > 1) {
+  if (s.inner != 1) {
     d->parallelFor(s.channels, rowGrain(s.outer * s.inner), [&](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) {
         const auto row = [&](int64_t o) { return x + (o * s.channels + c) * s.inner; };
