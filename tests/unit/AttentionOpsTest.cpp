@@ -3,6 +3,7 @@
 #include "OpCall.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 using namespace opc;
 using namespace opc::test;
@@ -54,6 +55,26 @@ TEST_CASE("attention of a query that no key is for is 0", "[library][attention]"
   const auto results = runEverywhere(call);
   for (double value : results.at("out").values) CHECK(value == 0);
   for (double value : results.at("log_sum").values) CHECK((std::isinf(value) && value < 0));
+}
+
+TEST_CASE("attention of a score that is NaN is NaN", "[library][attention]") {
+  // The only key that is seen, in each lane of a vector and behind them.
+  for (DataType type : {kFloat, kDouble})
+    for (size_t at = 0; at < 9; ++at) {
+      std::vector<double> key(9, 1), seen(9, 0);
+      key[at] = std::nan("");
+      seen[at] = 1;
+      INFO(dataTypeName(type) << " " << at);
+      const auto results = run({"scaled_dot_product_attention",
+                                {{"query", tensorOf(type, {1, 1, 1}, {1})},
+                                 {"key", tensorOf(type, {1, 9, 1}, key)},
+                                 {"value", tensorOf(type, {1, 9, 1}, std::vector<double>(9, 1))},
+                                 {"mask", tensorOf(kBool, {1, 9}, seen)}},
+                                {},
+                                {}});
+      CHECK(std::isnan(results.at("out").values[0]));
+      CHECK(std::isnan(results.at("log_sum").values[0]));
+    }
 }
 
 TEST_CASE("attention gives the same for every number of threads", "[library][attention]") {

@@ -27,16 +27,13 @@ inline void softmaxScores(float *row, float *logs, int64_t n, int64_t rows) {
 }
 inline void softmaxScores(double *row, double *logs, int64_t n, int64_t rows) {
   for (int64_t r = 0; r < rows; ++r, row += n, ++logs) {
-    const double top = n > 0 ? cpu::rowMax(row, n) : -std::numeric_limits<double>::infinity();
-    *logs = top;
-    if (std::isinf(top) && top < 0) {
-      std::fill_n(row, n, 0.0);
-      continue;
-    }
+    double top = n > 0 ? cpu::rowMax(row, n) : 0; // may miss a NaN, which the sum then has
+    if (std::isinf(top) && top < 0) top = 0;
     for (int64_t j = 0; j < n; ++j) row[j] = std::exp(row[j] - top);
     const double sum = cpu::rowSum(row, n, [](cpu::Simd<double>::V v) { return v; }), inverse = 1 / sum;
-    for (int64_t j = 0; j < n; ++j) row[j] *= inverse;
     *logs = std::log(sum) + top;
+    if (sum == 0) continue; // zeros already
+    for (int64_t j = 0; j < n; ++j) row[j] *= inverse;
   }
 }
 
