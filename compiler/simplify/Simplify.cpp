@@ -1,6 +1,8 @@
 // No-op removal, dead code, and the check that there is something to keep: what simplification has beside folding.
 // SPDX-License-Identifier: Apache-2.0
+#include "AttrBridge.h"
 #include "EmitStatus.h"
+#include "MutableInputs.h"
 #include "OpcDialect.h"
 #include "Passes.h"
 
@@ -9,6 +11,7 @@
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/CSE.h"
+#include "llvm/ADT/DenseSet.h"
 
 #include <vector>
 
@@ -17,9 +20,36 @@ using namespace mlir;
 namespace opc {
 namespace {
 
+/// What `op` shows under another shape; null where it is no view.
+Value viewedBy(ir::UserOp op) {
+  const user_op::OpDef *def = op ? op.def() : nullptr;
+  return def && def->isView && op.getOuts().size() == 1 && !op.getArgs().empty() ? op.getArgs()[0] : Value();
+}
+
+/// Variables that an op of the graph writes, and views of them: what they show depends on when they are read.
+llvm::DenseSet<Value> writtenValues(ModuleOp module) {
+  llvm::DenseSet<Value> written;
+  module.walk([&](ir::UserOp op) {
+    const user_op::OpDef *def = op.def();
+    const auto instance = def && def->modifyInputs ? ir::toInstance(op, *def) : nullptr;
+    if (!instance) return;
+    for (auto [v, isWritten] : llvm::zip(op.getArgs(), mutableInputs(*instance))) {
+      Value variable = v;
+      while (const Value shown = viewedBy(variable.getDefiningOp<ir::UserOp>())) variable = shown;
+      if (isWritten && variable.getDefiningOp<ir::VariableOp>()) written.insert(variable);
+    }
+  });
+  if (written.empty()) return written;
+  module.walk([&](ir::UserOp op) {
+    if (const Value shown = viewedBy(op); shown && written.contains(shown)) written.insert(op.getOuts()[0]);
+  });
+  return written;
+}
+
 /// An op that only renames its operand: a view or an identity whose type stays.
 size_t removeNoOps(ModuleOp module) {
   std::vector<Operation *> dead;
+  const llvm::DenseSet<Value> written = writtenValues(module);
   module.walk([&](ir::UserOp op) {
     if (op.getOuts().size() != 1 || op.getArgs().empty() || op.getArgs()[0].getType() != op.getOuts()[0].getType())
       return;
@@ -28,6 +58,7 @@ size_t removeNoOps(ModuleOp module) {
     if (op->hasAttr(ir::kCtrlInAttr) || op->hasAttr(ir::kOrderedAttr)) return; // it may stand between two writes
     const bool sameTypeCast = def->name == "cast"; // the one op whose no-op form depends on the type alone
     if (!def->isView && !sameTypeCast) return;
+    if (sameTypeCast && written.contains(op.getArgs()[0])) return; // its result stays what it was before the write
     op.getOuts()[0].replaceAllUsesWith(op.getArgs()[0]);
     dead.push_back(op);
   });
