@@ -76,14 +76,16 @@ public:
   }
 
 private:
-  Value castOf(Value v, Type elementType, const std::string &name) {
+  /// `after`: the ops behind which `v` is to be read; null for none.
+  Value castOf(Value v, Type elementType, const std::string &name, Attribute after = {}) {
     const auto type = llvm::cast<RankedTensorType>(v.getType()).clone(elementType);
-    return ir::UserOpBuilder(builder_, "cast")
-        .in("in", v)
-        .attr("dtype", AttrValue(ir::dataType(elementType)))
-        .role(role_)
-        .make(ir::renamed(at_, name), "out", type)
-        .getOuts()[0];
+    ir::UserOp op = ir::UserOpBuilder(builder_, "cast")
+                        .in("in", v)
+                        .attr("dtype", AttrValue(ir::dataType(elementType)))
+                        .role(role_)
+                        .make(ir::renamed(at_, name), "out", type);
+    if (after) op->setAttr(ir::kCtrlInAttr, after);
+    return op.getOuts()[0];
   }
 
   LogicalResult cast(ir::UserOp op, DataType type) {
@@ -116,8 +118,8 @@ private:
       // What a chosen op has computed in this type is not rounded to the graph's in between.
       if (const Value computed = computed_.lookup(v); computed && elementTypeOf(computed) == wanted)
         operand.set(computed);
-      else
-        operand.set(castOf(v, wanted, name + "-in" + std::to_string(i) + suffix));
+      else // where the op reads what another one has written, so does the cast
+        operand.set(castOf(v, wanted, name + "-in" + std::to_string(i) + suffix, op->getAttr(ir::kCtrlInAttr)));
     }
     return retype(op, name);
   }
