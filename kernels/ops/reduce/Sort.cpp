@@ -194,7 +194,8 @@ std::function<void(OpRegistry &)> sortDefinition() {
 
 REGISTER_USER_OP("sort")
     .With(sortDefinition())
-    .Doc(std::string("Sorts along the last axis; direction is \"ASCENDING\" or \"DESCENDING\". ") + kOrder)
+    .Doc("Sorts along the last axis; direction is \"ASCENDING\" or \"DESCENDING\". NaN counts as larger than every "
+         "number. Zeros of both signs are equal, and come in any order.")
     .Kernel<SortKernel, types::Numbers>("in", KernelOptions().Inplace("out", "in"));
 
 REGISTER_USER_OP("arg_sort")
