@@ -84,8 +84,10 @@ template <class T> using NormalKernel = SourceKernel<T, true>;
 
 REGISTER_USER_OP("uniform")
     .With(sourceDefinition("from", 0, "to", 1))
-    .Doc("Independent numbers, uniform in [from, to). They depend on seed, the op's name, the run of the session and "
-         "the position: not on threads or devices (Philox4x32-10).")
+    .Doc(
+        "Independent numbers, uniform in [from, to); those of f16 and bf16 are rounded from f32, and may be `to`. They "
+        "depend on seed, the op's name, the run of the session and the position: not on threads or devices "
+        "(Philox4x32-10).")
     .Cases({Case("plain").Attr("dtype", kFloat).Attr("shape", Shape({4, 5})),
             Case("range").Attr("dtype", kDouble).Attr("shape", Shape({7})).Attr("from", -2.0).Attr("to", 3.0)})
     .Kernel<UniformKernel, types::Floating>("out")
