@@ -62,6 +62,13 @@ def count(x, seen):
     return x + seen
 
 
+@opc.op("test::count_all", like="x", aux=["seen"], variadic={"seen": 1})
+def count_all(x, seen):
+    for state in seen:
+        state += 1
+    return x + seen[-1]
+
+
 @opc.op("test::noise", like="x", needs_rng=True)
 def noise(x, *, rng):
     return rng.standard_normal(x.shape, dtype=np.float32)
@@ -287,6 +294,23 @@ class Values(unittest.TestCase):
         for step in (1, 2, 3):
             np.testing.assert_array_equal(program.run(x=np.zeros(2, "f"))["y"], [step, step])
         self.assertEqual(program.variables["seen"], [3])
+
+    def test_several_auxiliary_states_are_written(self):
+        """What reads the second one sees each step's value, as of the first one; and it is a variable, too."""
+        g = opc.Graph()
+        x = g.input("x", (2,))
+        states = [g.variable(n, (1,), init=0.0, trainable=False) for n in ("first", "second")]
+        g.output("y", count_all(x, states))
+        for state in states:
+            g.output("of." + state.op_name, opc.ops.exp(state * 0.5))
+        program = g.compile()
+        got = [program.run(x=np.zeros(2, "f")) for _ in range(3)]
+        self.assertEqual([r["of.first"] for r in got], [r["of.second"] for r in got])
+        self.assertGreater(got[2]["of.second"], got[1]["of.second"])
+        with self.assertRaises(opc.GraphError) as raised:
+            g.output("z", count_all(x, [states[0], states[1] * 2.0]))
+            g.compile()
+        self.assertEqual(raised.exception.code, "OPC0208")
 
     def test_random_numbers_follow_from_seed_and_step(self):
         g = opc.Graph()

@@ -164,12 +164,13 @@ void fillModifiers(const std::shared_ptr<const manifest::PythonOp> &op, OpDef *d
   if (op->aux_size() > 0)
     def->modifyInputs = [op](const user_op::GetInputArgModifier &get, const user_op::UserOpConfWrapper &conf) {
       for (const std::string &name : op->aux())
-        if (conf.has_input(name, 0)) get(name, 0)->set_is_mutable(true), get(name, 0)->set_requires_grad(false);
+        for (int32_t i = 0; i < conf.input_size(name); ++i)
+          get(name, i)->set_is_mutable(true), get(name, i)->set_requires_grad(false);
     };
   if (op->non_differentiable_size() > 0)
     def->modifyOutputs = [op](const user_op::GetOutputArgModifier &get, const user_op::UserOpConfWrapper &conf) {
       for (const std::string &name : op->non_differentiable())
-        if (conf.has_output(name, 0)) get(name, 0)->set_requires_grad(false);
+        for (int32_t i = 0; i < conf.output_size(name); ++i) get(name, i)->set_requires_grad(false);
     };
 }
 
