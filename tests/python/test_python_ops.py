@@ -74,6 +74,20 @@ def noise(x, *, rng):
     return rng.standard_normal(x.shape, dtype=np.float32)
 
 
+@opc.op("test::sized", optional=("rows", "columns"))
+def sized(x, rows, columns):
+    return x.reshape(sized_shape(rows, columns, x.size))
+
+
+def sized_shape(rows, columns, size):
+    return (size, 1) if rows is not None else (1, size) if columns is not None else (size,)
+
+
+@sized.infer
+def _(x, rows, columns):
+    return opc.Spec(sized_shape(rows, columns, x.shape[0]), x.dtype)
+
+
 @opc.op("test::negated", like="x", inplace={"x": "y"})
 def negated(x):
     return -x
@@ -249,6 +263,19 @@ class Values(unittest.TestCase):
 
     def test_a_rule_in_python(self):
         np.testing.assert_array_equal(run_one(doubled, X), np.concatenate([X, X]))
+
+    def test_answers_of_a_rule_are_those_of_the_inputs_that_are_there(self):
+        g = opc.Graph()
+        x, b = g.input("x", (2,)), g.input("b", (2,))
+        g.output("rows", sized(x, b)), g.output("columns", sized(x, None, b))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "g.pbtxt")
+            g.save(path)
+            loaded = opc.load(path)
+        for graph in (g, loaded):
+            self.assertEqual([graph.outputs[n].shape for n in ("rows", "columns")], [(2, 1), (1, 2)])
+            got = graph.compile().run(x=np.ones(2, "f"), b=np.ones(2, "f"))
+            self.assertEqual([got[n].shape for n in ("rows", "columns")], [(2, 1), (1, 2)])
 
     def test_out(self):
         g = opc.Graph()

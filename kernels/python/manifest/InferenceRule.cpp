@@ -94,11 +94,13 @@ TensorDesc fromSpec(const manifest::Spec &spec) {
   return {Shape(DimVector(spec.dim().begin(), spec.dim().end())), static_cast<DataType>(spec.data_type())};
 }
 
-bool isRecordOf(const manifest::RecordedInference &record, const InferContext &ctx) {
+bool isRecordOf(const manifest::PythonOp &op, const manifest::RecordedInference &record, const InferContext &ctx) {
   const auto &inputs = ctx.inputs();
   if (static_cast<size_t>(record.input_size()) != inputs.size() ||
       static_cast<size_t>(record.output_size()) != ctx.outputs().size())
     return false;
+  for (int i = 0; i < std::min(record.count_size(), op.input_size()); ++i)
+    if (record.count(i) != ctx.input_size(op.input(i).name())) return false;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (fromSpec(record.input(static_cast<int>(i))) != ctx.In(inputs[i].first, inputs[i].second)) return false;
   const auto &attrs = ctx.user_op_conf().conf().attrs;
@@ -110,7 +112,7 @@ bool isRecordOf(const manifest::RecordedInference &record, const InferContext &c
 
 Status inferByPython(const manifest::PythonOp &op, const OpCode &code, InferContext *ctx) {
   for (const auto &record : op.recorded()) {
-    if (!isRecordOf(record, *ctx)) continue;
+    if (!isRecordOf(op, record, *ctx)) continue;
     for (size_t i = 0; i < ctx->outputs().size(); ++i)
       ctx->Out(ctx->outputs()[i].first, ctx->outputs()[i].second) = fromSpec(record.output(static_cast<int>(i)));
     return Status::ok();

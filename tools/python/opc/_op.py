@@ -426,6 +426,9 @@ class Operator:
         lines += [
             f"attr {{ key: {text.quoted(n)} value {{ {text.attr_value(kinds[n], attrs[n])} }} }}" for n in sorted(attrs)
         ]
+        open_ = [a for a in self.signature.inputs if a.optional or a.minimum is not None]
+        if len(open_) > 1:  # the inputs in a row do not tell whose they are
+            lines += [f"count: {len(inputs.get(a.name, []))}" for a in self.signature.inputs]
         key = "\n".join(lines)
         self._records[key] = lines + [text.spec("output", s.shape, s.dtype) for s in answer]
 
