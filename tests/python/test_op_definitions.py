@@ -111,6 +111,26 @@ class Definitions(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "defined::f: opc.op has no option 'brodcast'; did you mean 'broadcast'?"):
             opc.op("defined::f", brodcast=("x",))
 
+    def test_random_kernels_say_so(self):
+        """Two that are told apart by nothing but their numbers would be one."""
+
+        def draws(x, *, rng):
+            return rng.standard_normal(x.shape, dtype=np.float32)
+
+        def writes(x, *, out, rng):
+            out[...] = rng.standard_normal(x.shape, dtype=np.float32)
+
+        for define in (lambda: opc.op("defined::f", like="x")(draws), lambda: opc.op("defined::f", like="x")(needs).out(writes)):
+            with self.assertRaisesRegex(ValueError, "defined::f: needs_rng must be True: the kernel takes random numbers"):
+                define()
+        for options in ({"needs_rng": True}, {"side_effect": True}):
+            made = opc.op("defined::draws", like="x", **options)(draws).out(writes)
+            g = opc.Graph()
+            x = g.input("x", (4,))
+            g.output("a", made(x)), g.output("b", made(x))
+            got = g.compile().run(x=np.zeros(4, "f"))
+            self.assertFalse(np.array_equal(got["a"], got["b"]))
+
     def test_what_is_right_is_taken(self):
         for options in ({"sbp": "m k, k n -> m n"}, {"sbp": "..., . -> ..."}, {"sbp": "+ m .., ? m -> m"}, {"sbp": "b a: a c*, c b -> a b"}, {"sbp": opc.elementwise}, {"cases": [{"x": (2, 3), "w": (), "alpha": 1, "names": ["a"]}]},
                         {"shape": {"y": ("x[0]", 4, "n + 1", "x[1] * (n - 1)")}}, {"dtype": {"y": np.int64}}, {"dtype": {"y": "bf16"}}, {"like": {"y": "w"}},
@@ -125,6 +145,16 @@ def configured(x, *, n: int, rate: float = 0.5):
     return x
 
 
+@opc.op("defined::rotated", like="x", no_grad=("out",))
+def rotated(x, position, out):
+    return x * position + out
+
+
+@rotated.grad(needs=["x", "position"])
+def _(dy, *, x, position):
+    return dy * position, dy * x
+
+
 class Calls(unittest.TestCase):
     def test_optional_inputs_need_no_default(self):
         g = opc.Graph()
@@ -136,6 +166,22 @@ class Calls(unittest.TestCase):
             np.testing.assert_array_equal(out[name], expected, name)
         with self.assertRaises(TypeError):
             shifted()
+
+    def test_inputs_of_any_name(self):
+        """Those that kernels get beside the op's are so called behind the `*` alone."""
+        g = opc.Graph()
+        g.output("y", rotated(*(g.input(n, (2, 2)) for n in ("x", "position", "out"))))
+        np.testing.assert_array_equal(g.compile().run(x=X, position=X + 1, out=X + 2)["y"], X * (X + 1) + X + 2)
+        made = g.grad("y", ["x", "position"]).compile().run(x=X, position=X + 1, out=X + 2)
+        np.testing.assert_array_equal(made["x.grad"], X + 1)
+        np.testing.assert_array_equal(made["position.grad"], X)
+
+    def test_optional_inputs_by_annotation(self):
+        for annotation in ("Optional[opc.Tensor]", *(["opc.Tensor | None"] if sys.version_info >= (3, 10) else [])):
+            found: dict = {}
+            exec(f"from typing import Optional\nimport opc\ndef f(x: opc.Tensor, b: {annotation}) -> opc.Tensor: return x", found)
+            self.assertEqual([a.optional for a in opc.op("defined::annotated", like="x")(found["f"]).signature.inputs], [False, True])
+            del opc._op.operators["defined::annotated"]
 
     def test_wrong_calls_name_the_operator(self):
         g = opc.Graph()

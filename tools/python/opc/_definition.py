@@ -103,6 +103,12 @@ def check(name: str, s: Signature, o: Any, optional: Sequence[str], variadic: Ma
     _cases(refuse, o.cases, s)
 
 
+def check_draws(name: str, draws: bool, o: Any) -> None:
+    """A kernel that gets other numbers in each step is no function of its inputs alone: of two such ops one would be dropped."""
+    if draws and not (o.needs_rng or o.side_effect):
+        raise refusal(name)("needs_rng", "must be True: the kernel takes random numbers (rng) or its place in the run (position)")
+
+
 def _like(refuse: Refuse, like: Any, outputs: Sequence[str]) -> List[str]:
     if like is None or isinstance(like, str):
         return [like] if like else []

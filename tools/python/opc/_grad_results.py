@@ -19,7 +19,7 @@ def check_parameters(op: str, rule: Function, outputs: Sequence[str], without: S
     except (TypeError, ValueError):  # a builtin's, say
         return
     try:
-        signature.bind(*outputs, **{k: k for k in keywords if k[0] != "@"}, **{k: k for k in ("rng", "position") if k in signature.parameters})
+        signature.bind(*outputs, **{k: k for k in keywords if k[0] != "@"}, **{k: k for k in ("rng", "position") if k in signature.parameters and k not in keywords})
     except TypeError as error:
         code = getattr(inspect.unwrap(rule), "__code__", None)
         where = f" ({code.co_filename}:{code.co_firstlineno}, in {code.co_name})" if code else ""

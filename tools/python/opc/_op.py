@@ -67,12 +67,18 @@ def _keywords_of(function: Function, names: Iterable[str]) -> Tuple[str, ...]:
     parameters = inspect.signature(function).parameters
     anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     chosen = [n for n in names if anything or n in parameters]
-    return tuple(chosen + (["@position"] if "rng" in parameters or "position" in parameters else []))
+    return tuple(chosen + (["@position"] if _draws(function) and "position" not in chosen else []))
+
+
+def _draws(function: Function) -> bool:
+    """Whether the function asks for what differs from step to step. Inputs may have these names."""
+    return any(p.name in ("rng", "position") and p.kind is p.KEYWORD_ONLY for p in inspect.signature(function).parameters.values())
 
 
 def _with_rng(function: Function) -> Function:
     """A function that takes `rng` gets a generator that follows from the session's seed, its step and the op's name."""
-    if "rng" not in inspect.signature(function).parameters:
+    rng = inspect.signature(function).parameters.get("rng")
+    if rng is None or rng.kind is not rng.KEYWORD_ONLY:
         return function
 
     @functools.wraps(function)
@@ -87,7 +93,7 @@ def _with_rng(function: Function) -> Function:
 
 def _call_signature(function: Function, signature: Signature) -> Tuple[inspect.Signature, List[Tuple[int, str]]]:
     """What a call for a graph takes; and the optional inputs at the end that have no default of their own, with their places."""
-    parameters = [p for p in inspect.signature(function).parameters.values() if p.name not in HANDED_OVER]
+    parameters = [p for p in inspect.signature(function).parameters.values() if p.name not in HANDED_OVER or p.kind is not p.KEYWORD_ONLY]
     absent: List[Tuple[int, str]] = []
     for at in range(len(parameters) - 1, -1, -1):
         p = parameters[at]
@@ -210,6 +216,7 @@ class Operator:
         """Decorates a kernel that writes into `out`: an array, or a tuple of them where there are several outputs."""
         if "out" not in inspect.signature(kernel).parameters:
             raise TypeError(f"{self.name}: the kernel of the form with out= has no parameter 'out'")
+        _definition.check_draws(self.name, _draws(kernel), self.options)
         self._out = kernel
         return self._changed()
 
@@ -552,7 +559,7 @@ class Operator:
         if isinstance(self.options.sbp, _Elementwise) and not any("shape_attr" in r for r in rules):
             lines.append("elementwise: true")
         lines.append(f"gradient_of: {text.quoted(self.name)}")
-        if self.options.needs_rng:
+        if self.options.needs_rng or "@position" in _keywords_of(self._gradient.function, [*self._gradient.needs, *(a.name for a in self.signature.attrs)]):
             lines.append("pure: false")
         return text.block("op", lines + [code] + self._isolation())
 
@@ -613,6 +620,7 @@ def op(
         signature = signature_of(function, name, outputs, optional, dict(many))
         given = Options(isolated=isolation is not None, timeout_s=timeout_s, **options)
         _definition.check(name, signature, given, optional, many)
+        _definition.check_draws(name, _draws(function), given)
         return define(Operator(name, function, signature, given))
 
     return made
