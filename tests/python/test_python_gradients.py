@@ -33,6 +33,16 @@ def _(dy, *, a, b):
     return {"a": dy @ b.T, "b": a.T @ dy}
 
 
+@opc.op("grad::widened", like="x", dtype={"y": "f64"})
+def widened(x):
+    return x.astype("d") * 2
+
+
+@widened.grad
+def _(dy):
+    return (dy * 2).astype("f")
+
+
 @opc.op("grad::exp", like="x")
 def exp(x):
     return np.exp(x)
@@ -146,6 +156,14 @@ class Rules(unittest.TestCase):
 
     def test_of_the_output_alone(self):
         np.testing.assert_allclose(gradients(lambda x: exp(x), x=X)["x.grad"], np.exp(X), rtol=1e-6)
+
+    def test_of_an_output_of_another_type(self):
+        """The gradient has the input's type, also where nothing but the output's is at hand."""
+        g = opc.Graph()
+        g.output("y", widened(g.input("x", (2,))))
+        found = g.grad("y", ["x"])
+        self.assertEqual(found.outputs["x.grad"].dtype, "f32")
+        np.testing.assert_array_equal(found.compile().run(x=np.ones(2, "f"))["x.grad"], [2, 2])
 
     def test_variadic(self):
         made = gradients(lambda a, b, c: total([a, b, c]), a=X, b=X, c=X)

@@ -537,7 +537,8 @@ class Operator:
             return a.name
         like = self.options.like
         for y in self._outputs_with_gradient():
-            if not self._infer and (like if isinstance(like, str) else (like or {}).get(y.name)) == a.name:
+            has_type = y.name not in (self.options.dtype or {})  # the input's, and so has its gradient
+            if has_type and not self._infer and (like if isinstance(like, str) else (like or {}).get(y.name)) == a.name:
                 return "d" + y.name
         return None
 
