@@ -1,5 +1,7 @@
 """Kernels with isolation="process": values, death, time limits."""
 # SPDX-License-Identifier: Apache-2.0
+import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -161,6 +163,10 @@ class Isolated(unittest.TestCase):
         program = program_of(scale, factor=3.0)
         for k in range(3):
             np.testing.assert_array_equal(program.run(x=x + k)["y"], (x + k) * 3)
+
+    def test_where_standard_error_is_no_file(self):
+        with contextlib.redirect_stderr(io.StringIO()):
+            np.testing.assert_array_equal(program_of(scale).run(x=np.ones(3, "f"))["y"], [2, 2, 2])
 
     def test_variables_that_a_kernel_writes(self):
         """aux= over there, with one variable, several, and one of a type that numpy has not."""

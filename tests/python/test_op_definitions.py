@@ -1,5 +1,6 @@
 """Definitions of operators in Python: mistakes are found where they stand, outputs have names, optional inputs need no default."""
 # SPDX-License-Identifier: Apache-2.0
+import sys
 import unittest
 
 import numpy as np
@@ -227,6 +228,9 @@ class Calls(unittest.TestCase):
             opc.ops.function("matmul")(x, None)
         self.assertEqual(raised.exception.code, "OPC0202")
         self.assertIn("help: give it a tensor: b=...\n", str(raised.exception))
+        for call in (lambda: opc.ops.relu(None), lambda: opc.ops.relu()):
+            with self.assertRaisesRegex(TypeError, r"^relu\(\) misses its input 'x': relu\(x, \*"):
+                call()
 
     def test_optional_inputs_of_calls_with_arrays(self):
         np.testing.assert_array_equal(shifted(X), X)

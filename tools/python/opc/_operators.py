@@ -230,7 +230,7 @@ def _transpose(self: Tensor, *axes: int) -> Tensor:
 
 def _reshape(self: Tensor, *shape: Any) -> Tensor:
     """Another shape of as many elements; one -1 is what is left."""
-    return ops.reshape(self, shape=shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
+    return ops.reshape(self, shape=shape[0] if len(shape) == 1 and not isinstance(shape[0], numbers.Integral) else shape)
 
 
 def _methods() -> Dict[str, Any]:

@@ -4,6 +4,7 @@ import collections.abc
 import dataclasses
 import inspect
 import re
+import types
 import typing
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
@@ -92,7 +93,8 @@ def attr_type(annotation: Any, default: Any, where: str) -> str:
 
 
 def _is_optional(annotation: Any) -> bool:
-    return typing.get_origin(annotation) is typing.Union and type(None) in typing.get_args(annotation)
+    """Optional[Tensor], or Tensor | None."""
+    return typing.get_origin(annotation) in (typing.Union, getattr(types, "UnionType", typing.Union)) and type(None) in typing.get_args(annotation)
 
 
 def _is_list(annotation: Any) -> bool:

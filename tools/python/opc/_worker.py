@@ -94,7 +94,7 @@ class Isolated:
         # Paths are handed over as they are here: nothing of the working directory is searched.
         code = f"import sys; sys.path[:] = {sys.path!r}; from opc import _worker; _worker.main({theirs.fileno()}, {files!r})"
         self.process = subprocess.Popen(
-            [sys.executable, "-c", code], pass_fds=[theirs.fileno(), *files], stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno()
+            [sys.executable, "-c", code], pass_fds=[theirs.fileno(), *files], stdin=subprocess.DEVNULL, stdout=_standard_error()
         )
         theirs.close()
         for fd in files:
@@ -134,6 +134,14 @@ k: _shape_of(v) for k, v in kwargs.items() if k != "position"}
             ) from None
         if reply != b"ok":
             raise HostError(*pickle.loads(reply))
+
+
+def _standard_error() -> int:
+    """What goes there goes to the file of sys.stderr, or of the process where a notebook or a test has put another object there."""
+    try:
+        return sys.stderr.fileno()
+    except (AttributeError, OSError, ValueError):
+        return 2
 
 
 def _end(process: "subprocess.Popen[bytes]", connection: Connection, pid: int) -> None:

@@ -119,6 +119,8 @@ def _make(definition: Dict[str, Any]) -> Callable[..., Any]:
                 bound[argument] = value
             elif python in required:
                 raise TypeError(f"{type_name}() misses its input '{python}': {type_name}{signature}")
+        if required and not bound:  # None for each: no tensor says which graph it is
+            raise TypeError(f"{type_name}() misses its input '{required[0]}': {type_name}{signature}")
         values = {}
         for key, value in kwargs.items():
             if key not in attrs:
