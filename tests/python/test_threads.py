@@ -103,14 +103,16 @@ class Threads(unittest.TestCase):
         session.run(x=np.zeros((256, 256), "f"))
         thread = threading.Thread(target=lambda: session.run(50))
         thread.start()
-        refused = False
+        calls = {"run": session.run, "fetch": lambda: session.fetch("y"), "step": lambda: setattr(session, "step", 3)}
+        refused = set()
         while thread.is_alive():
-            try:
-                session.run()
-            except RuntimeError as e:
-                refused = "another thread" in str(e)
+            for name, call in calls.items():
+                try:
+                    call()
+                except RuntimeError as e:
+                    refused.update([name] if "another thread" in str(e) else [])
         thread.join()
-        self.assertTrue(refused)
+        self.assertEqual(refused, set(calls))
         session.run()
 
     def test_two_threads_make_one_session(self):

@@ -129,7 +129,15 @@ py::dict PythonSession::run(const py::dict &inputs, py::handle steps) {
   return outputs;
 }
 
-HostTensor PythonSession::fetch(const std::string &output) const { return valueOf(session_.fetch(output)); }
+HostTensor PythonSession::fetch(const std::string &output) {
+  const Use use(this);
+  return valueOf(session_.fetch(output));
+}
+
+void PythonSession::setStep(int64_t step) {
+  const Use use(this);
+  check(session_.setStep(step));
+}
 
 py::array PythonSession::variable(const std::string &name) {
   const Use use(this);

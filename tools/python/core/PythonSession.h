@@ -27,7 +27,8 @@ public:
   /// Feeds what is given, runs, and gives every output.
   pybind11::dict run(const pybind11::dict &inputs, pybind11::handle steps);
   /// An output of the last run.
-  HostTensor fetch(const std::string &output) const;
+  HostTensor fetch(const std::string &output);
+  void setStep(int64_t step);
   pybind11::array variable(const std::string &name);
   void setVariable(const std::string &name, pybind11::handle value);
   /// Variables from a file of tensors; how many. OPC0717 unless all of them are there, or `isPart`, which

@@ -55,14 +55,13 @@ void bindSession(py::module_ &module) {
   py::class_<PythonSession>(module, "Session")
       .def(py::init(&makeSession))
       .def("run", &PythonSession::run)
-      .def("fetch", [](const PythonSession &s, const std::string &output) { return fetchedTensor(s.fetch(output)); })
+      .def("fetch", [](PythonSession &s, const std::string &output) { return fetchedTensor(s.fetch(output)); })
       .def("variable", &PythonSession::variable)
       .def("set_variable", &PythonSession::setVariable)
       .def("load_variables", &PythonSession::loadVariables)
       .def("save_variables", &PythonSession::saveVariables)
       .def_property(
-          "step", [](PythonSession &s) { return s.session().step(); },
-          [](PythonSession &s, int64_t step) { check(s.session().setStep(step)); })
+          "step", [](PythonSession &s) { return s.session().step(); }, &PythonSession::setStep)
       .def_property_readonly("inputs", [](PythonSession &s) { return ports(s.interface().inputs); })
       .def_property_readonly("outputs", [](PythonSession &s) { return ports(s.interface().outputs); })
       .def_property_readonly("variables", [](PythonSession &s) { return ports(s.interface().variables); })
