@@ -1,5 +1,6 @@
 """mxnet's style: what Props may answer, auxiliary states of graphs, and executors that go back first."""
 # SPDX-License-Identifier: Apache-2.0
+import operator
 import sys
 import unittest
 import warnings
@@ -46,9 +47,9 @@ def registered(**changes):
     return "changed"
 
 
-def plain(operator, **changes):
+def plain(kind, **changes):
     """The name of an operator of one input, computed by this class."""
-    made = {"create_operator": lambda self, ctx, shapes, types: operator(), **changes}
+    made = {"create_operator": lambda self, ctx, shapes, types: kind(), **changes}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mx.operator.register("plain")(type("PlainProp", (mx.operator.CustomOpProp,), made))
@@ -111,6 +112,29 @@ class States(unittest.TestCase):
             mx.sym.Custom(a, n * 2.0, op_type="squares")
         self.assertEqual(mx.sym.Custom(a, n, op_type="squares").list_auxiliary_states(), ["n"])
 
+    def test_a_state_has_the_shape_of_infer_shape(self):
+        g = opc.Graph()
+        x, v = g.input("x", (3,)), g.variable("v", (2,), init=0, trainable=False)
+        for call in (lambda: mx.nd.Custom(mx.nd.ones((3,)), mx.nd.zeros((2,)), op_type="squares"), lambda: mx.sym.Custom(x, v, op_type="squares")):
+            with self.assertRaisesRegex(opc.Error, r"mxnet::squares: infer_shape wants count of shape \(1,\), found \(2,\)"):
+                call()
+
+    def test_backward_reads_them_and_does_not_write(self):
+        class Writes(Squares):
+            def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+                aux[0][:] = 7
+
+        x, count = mx.nd.array([1, 2]), mx.nd.zeros((1,))
+        x.attach_grad()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            name = registered(create_operator=lambda self, ctx, shapes, types: Writes())
+        with mx.autograd.record():
+            y = mx.nd.Custom(x, count, op_type=name)
+        with self.assertRaisesRegex(opc.ExecutionError, "in backward its states, are read-only"):
+            y.backward()
+        self.assertEqual(count.asscalar(), 1)
+
 
 class Backward(unittest.TestCase):
     def test_backward_without_forward(self):
@@ -124,6 +148,30 @@ class Backward(unittest.TestCase):
         plain = symbol.bind(mx.cpu(), [a])
         plain.backward([mx.nd.array([2, 2, 2])])
         np.testing.assert_array_equal(plain.grad_dict["a"].asnumpy(), [2, 4, 6])
+
+    def test_an_executor_goes_back_from_what_its_forward_has_seen(self):
+        class Weighted(Squares):
+            """Times the number of the call, which the state has."""
+
+            def forward(self, is_train, req, in_data, out_data, aux):
+                aux[0][:] = aux[0] + 1
+                self.assign(out_data[0], req[0], in_data[0] * aux[0])
+
+            def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+                self.assign(in_grad[0], req[0], out_grad[0] * aux[0])
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            name = registered(create_operator=lambda self, ctx, shapes, types: Weighted())
+        bound = mx.sym.Custom(mx.sym.Variable("a"), name="w", op_type=name).simple_bind(mx.cpu(), a=(2,))
+        given = mx.nd.array([1, 2])
+        for call in (1, 2, 3):
+            (y,) = bound.forward(is_train=True, a=given)
+            bound.backward()
+            self.assertEqual((y.asnumpy().tolist(), bound.grad_dict["a"].asnumpy().tolist()), ([call, 2 * call], [call, call]))
+            self.assertEqual(bound.aux_dict["w_count"].asscalar(), call)
+        bound.arg_dict["a"][:] = 9
+        self.assertEqual(given.asnumpy().tolist(), [1, 2])  # the executor has the values, not the caller's array
 
     def test_what_the_dependencies_leave_out(self):
         uses = {
@@ -172,6 +220,72 @@ class Backward(unittest.TestCase):
             self.assertIn("self.assign(in_grad[0], req[0], 0)", str(caught.exception))
         with self.assertRaisesRegex(opc.Error, r"CustomOp has no method forward\n"):
             mx.nd.Custom(x, op_type=plain(mx.operator.CustomOp))
+
+
+class InPlace(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        out_data[0] += in_data[0]
+        out_data[0] *= 6
+        out_data[0] /= 2
+        out_data[0] -= 1
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        in_grad[0] -= out_grad[0] * (in_data[0] > 1) * -3
+
+
+class Arrays(unittest.TestCase):
+    def test_arithmetic_in_place(self):
+        x = mx.nd.array([1, 2])
+        x.attach_grad()
+        with mx.autograd.record():
+            y = mx.nd.Custom(x, op_type=plain(InPlace))
+        y.backward()
+        self.assertEqual((y.asnumpy().tolist(), x.grad.asnumpy().tolist()), ([2, 5], [0, 3]))
+        parameter = mx.gluon.Parameter("w", (2,), init=4.0)
+        parameter.initialize()
+        own = parameter.data()
+        own -= 0.5 * x.grad
+        self.assertEqual(parameter.data().asnumpy().tolist(), [4, 2.5])
+        with mx.autograd.record():
+            z = x * x
+            z *= 2  # another array, as z is on the tape
+            with self.assertRaisesRegex(opc.UnsupportedError, "compute a new one"):
+                x *= 2
+        z.backward()
+        self.assertEqual(x.grad.asnumpy().tolist(), [4, 8])
+
+    def test_comparisons(self):
+        """1 and 0 in the array's type, elementwise: == has no answer of its own for two objects."""
+        for kind in ("float32", "int32"):
+            x, y = mx.nd.array([1, 2, 3], dtype=kind), mx.nd.array([3, 2, 1], dtype=kind)
+            a, b = x.asnumpy(), y.asnumpy()
+            for compare in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
+                for got, expected in ((compare(x, y), compare(a, b)), (compare(x, 2), compare(a, 2)), (compare(2, x), compare(2, a))):
+                    self.assertEqual((got.dtype, got.asnumpy().tolist()), (np.dtype(kind).type, expected.astype(kind).tolist()))
+        self.assertFalse(x == None)  # noqa: E711
+        self.assertEqual(len({x, y}), 2)
+        with self.assertRaisesRegex(TypeError, "mx.nd.array"):
+            x > np.ones(3)
+
+    def test_numbers_that_look_alike(self):
+        x = mx.nd.array([1])
+        self.assertEqual([float(x / n) for n in (0.0, -0.0, 0)], [np.inf, -np.inf, np.inf])
+        n = mx.nd.array([0], dtype="int64")
+        self.assertEqual([(n + k).asnumpy()[0] for k in (2**53, 2**53 + 1)], [2**53, 2**53 + 1])
+
+    def test_products_of_stacks_by_stacks_are_refused(self):
+        stack = mx.nd.ones((2, 3, 3))
+        self.assertEqual(mx.nd.dot(stack, mx.nd.ones((3, 4))).shape, (2, 3, 4))
+        with self.assertRaisesRegex(NotImplementedError, "more than two dimensions"):
+            mx.nd.dot(stack, stack)
+
+    def test_a_parameter_has_values_of_its_own(self):
+        parameter, given = mx.gluon.Parameter("w", (2,)), mx.nd.array([1, 2], dtype="float64")
+        for _ in range(2):
+            parameter.set_data(given)
+            given[:] = 0
+            self.assertEqual((parameter.data().dtype, parameter.data().asnumpy().tolist()), (np.float32, [1, 2]))
+            given[:] = mx.nd.array([1, 2])
 
 
 if __name__ == "__main__":

@@ -303,6 +303,9 @@ class Rules(unittest.TestCase):
         mx.nd.Custom(mx.nd.ones((2,)), mx.nd.zeros((1,)), factor=3, mode="fast", __layout__="x", op_type="counting")
         self.assertEqual(CountingProp.seen["settings"], {"factor": "3", "mode": "fast"})
         self.assertEqual(CountingProp.seen["create"], ("cpu(0)", [[2]], [np.float32]))
+        for number in (np.float64(0.5), np.float32(0.5), 0.5):
+            y, _ = mx.nd.Custom(mx.nd.ones((2,)), mx.nd.zeros((1,)), factor=number, op_type="counting")
+            self.assertEqual((CountingProp.seen["settings"], y.asnumpy().tolist()), ({"factor": "0.5"}, [0.5, 0.5]))
 
     def test_states_requests_and_phases(self):
         x, count = mx.nd.array([[1, 2, 3]]), mx.nd.zeros((1,))

@@ -45,11 +45,12 @@ class Parameter:
     def set_data(self, data: NDArray) -> None:
         if data.shape != self.shape:
             raise MXNetError(f"parameter {self.name} has shape {self.shape}, the values {data.shape}")
+        own = np.array(data._value, self.dtype)  # what becomes of the caller's array is nothing to the parameter
         if self._data is None:
-            self._data = NDArray(data._value)
+            self._data = NDArray(own)
             self._data.attach_grad(self.grad_req)
         else:
-            self._data._value = data._value
+            self._data._value = own
 
     def grad(self, ctx: Any = None) -> NDArray:
         grad = self.data().grad

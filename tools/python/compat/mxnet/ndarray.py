@@ -1,5 +1,7 @@
 """Arrays that compute at once: mx.nd."""
 # SPDX-License-Identifier: Apache-2.0
+import numbers
+import operator as operators
 from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -80,7 +82,7 @@ class NDArray(eager.Array):
         return _apply("cast", lambda t: opc.ops.cast(t[0], dtype=kind), lambda t: t[0].astype(kind), [self], kind.str)
 
     def reshape(self, *shape: Any, **named: Any) -> "NDArray":
-        wanted = named.get("shape", shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
+        wanted = named.get("shape", shape[0] if len(shape) == 1 and not isinstance(shape[0], numbers.Integral) else shape)
         return _apply("reshape", lambda t: t[0].reshape(*wanted), None, [self], tuple(wanted))
 
     @property
@@ -106,7 +108,7 @@ class NDArray(eager.Array):
         if autograd.is_recording() and self._on_tape():
             raise opc.UnsupportedError("assigning to an array that is recorded: compute a new one")
         if not self._value.flags.writeable and self._value.base is None:
-            raise ValueError("the inputs of an operator are read-only: assign to its outputs")
+            raise ValueError("the inputs of an operator, and in backward its states, are read-only: assign to its outputs")
         self._value[self._place(index)] = value._value if isinstance(value, NDArray) else value
 
     def __len__(self) -> int:
@@ -132,7 +134,7 @@ class NDArray(eager.Array):
                 return _apply(name, lambda t: rule(t[0], t[1]), None, [self, other])
             if other is None:
                 raise TypeError(f"there is no value, None, for {name}")
-            return _apply(name, lambda t: rule(t[0], other), None, [self], float(other))
+            return _apply(name, lambda t: rule(t[0], other), None, [self], eager.number_key(other))
 
         return operator
 
@@ -145,11 +147,50 @@ class NDArray(eager.Array):
     __pow__ = _binary("**", lambda x, y: x**y)
     __neg__ = lambda self: _apply("neg", lambda t: -t[0], None, [self])  # noqa: E731
 
-    def __iadd__(self, other: Any) -> "NDArray":
-        if self._node is not None and autograd.is_recording():
-            return self + other
-        self._value += other._value if isinstance(other, NDArray) else other
-        return self
+    def _compared(name: str, rule: Callable[[Any, Any], Any]) -> Callable[["NDArray", Any], Any]:  # type: ignore[misc] # noqa: N805
+        """1 where it holds, in the array's type; nothing to differentiate."""
+
+        def operator(self: "NDArray", other: Any) -> Any:
+            if isinstance(other, NDArray):
+                arrays, right, settings = [self, other], lambda t: t[1], None
+            elif isinstance(other, (numbers.Real, np.bool_)):
+                arrays, right, settings = [self], lambda t: other, eager.number_key(other)
+            elif hasattr(other, "__array__"):
+                raise TypeError(f"{name} of an NDArray and a {type(other).__name__}: mx.nd.array(...) makes an NDArray of it")
+            else:
+                return NotImplemented
+            kind = self._value.dtype
+            inside = classes.inside_kernel()
+            as_graph = lambda t: [opc.ops.cast(rule(t[0], right(t)), dtype=kind)]  # noqa: E731
+            as_numpy = lambda t: [rule(t[0], right(t)).astype(kind)]  # noqa: E731
+            return eager.apply(NDArray, name, as_numpy if inside else as_graph, arrays, settings, False)[0]
+
+        return operator
+
+    __eq__ = _compared("==", eager.equal)  # type: ignore[assignment]
+    __ne__ = _compared("!=", eager.not_equal)  # type: ignore[assignment]
+    __lt__ = _compared("<", operators.lt)
+    __le__ = _compared("<=", operators.le)
+    __gt__ = _compared(">", operators.gt)
+    __ge__ = _compared(">=", operators.ge)
+    __hash__ = eager.Array.__hash__  # by identity
+
+    def _in_place(rule: Callable[[Any, Any], Any], anew: Callable[[Any, Any], Any]) -> Callable[["NDArray", Any], "NDArray"]:  # type: ignore[misc] # noqa: N805
+        """What stands on the tape stays as it is: there the name gets a new array."""
+
+        def operator(self: "NDArray", other: Any) -> "NDArray":
+            if autograd.is_recording() and not classes.inside_kernel() and self._on_tape():
+                if self._leaf():
+                    raise opc.UnsupportedError("assigning to an array that is recorded: compute a new one")
+                made: NDArray = anew(self, other)
+                return made
+            self._value = rule(self._value, other._value if isinstance(other, NDArray) else other)  # into its own memory
+            return self
+
+        return operator
+
+    __iadd__, __isub__ = _in_place(operators.iadd, operators.add), _in_place(operators.isub, operators.sub)
+    __imul__, __itruediv__ = _in_place(operators.imul, operators.mul), _in_place(operators.itruediv, operators.truediv)
 
 
 def _apply(name: str, build: Callable[..., Any], numpy: Optional[Callable[..., Any]], arrays: Sequence[NDArray], settings: Any = None) -> NDArray:
@@ -189,7 +230,9 @@ relu = _unary("relu", lambda x: np.maximum(x, 0))
 
 
 def dot(lhs: NDArray, rhs: NDArray) -> NDArray:
-    """The matrix product."""
+    """The product of matrices; of a stack of them with one."""
+    if rhs.ndim > 2:
+        raise NotImplementedError(f"dot of {lhs.shape} and {rhs.shape}: the second one has more than two dimensions")
     return _apply("dot", lambda t: t[0] @ t[1], None, [lhs, rhs])
 
 

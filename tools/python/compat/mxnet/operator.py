@@ -124,10 +124,11 @@ class Use:
                     raise MXNetError(f"{self.name}: {rule} returns the name '{n}' {again}: each needs a name of its own")
                 seen[n] = rule
 
-    def infer(self, shapes: Shapes, types: List[Any]) -> List[opc.Spec]:
+    def infer(self, shapes: Shapes, types: List[Any], states: Shapes) -> List[opc.Spec]:
         """The outputs. Lists of a wrong length are errors here, not later."""
         inferred = self.inferred_shapes(shapes)
-        for argument, is_, wants in zip(self.arguments, shapes, inferred[0]):
+        wanted = [*inferred[0], *(inferred[2] if len(inferred) == 3 else states)]
+        for argument, is_, wants in zip(self.arguments + self.aux, [*shapes, *states], wanted):
             if list(is_) != list(wants):
                 raise MXNetError(f"{self.name}: infer_shape wants {argument} of shape {tuple(wants)}, found {tuple(is_)}")
         types = [numpy_type(self.name, t) for t in types]
@@ -189,7 +190,7 @@ def _kernels(name: str, prop_type: type) -> Tuple[Callable[..., Any], Callable[.
             use = _use(name, prop_type, settings, instance, data)
             op = use.custom_op(data)
             _refuse_without(op, "forward")
-            specs = use.infer([list(a.shape) for a in data], [a.dtype for a in data])
+            specs = use.infer([list(a.shape) for a in data], [a.dtype for a in data], [list(a.shape) for a in aux or ()])
             outputs = [np.zeros(s.shape, s.dtype) for s in specs]
             train = is_train if use.is_train is None else use.is_train
             states = [np.array(a) for a in aux or ()]
@@ -206,7 +207,7 @@ def _kernels(name: str, prop_type: type) -> Tuple[Callable[..., Any], Callable[.
             grads = [np.zeros(a.shape, a.dtype) for a in data]
             tensors = _declared(use, [_wrap(classes.copies(list_ or ())) for list_ in (doutput, data, output)])
             try:
-                op.backward(use.req or ["write"] * len(grads), *tensors, _wrap(grads), _wrap([np.array(a) for a in aux or ()]))
+                op.backward(use.req or ["write"] * len(grads), *tensors, _wrap(grads), _wrap(classes.copies(aux)))
             except (AttributeError, TypeError, ValueError) as error:
                 left_out = [f"{list_}[{i}]" for list_, arrays in zip(("out_grad", "in_data", "out_data"), tensors) for i, a in enumerate(arrays) if a is None]
                 if left_out and "None" in str(error):
@@ -215,7 +216,8 @@ def _kernels(name: str, prop_type: type) -> Tuple[Callable[..., Any], Callable[.
             return grads
 
     def infer(data: Any, aux: Any, *, settings: Any) -> List[opc.Spec]:
-        return Use(name, prop_type, settings).infer([list(d.shape) for d in data or ()], [d.dtype for d in data or ()])
+        shapes, states = ([list(d.shape) for d in list_ or ()] for list_ in (data, aux))
+        return Use(name, prop_type, settings).infer(shapes, [d.dtype for d in data or ()], states)
 
     return forward, backward, infer
 
@@ -283,7 +285,8 @@ def parse(op_type: str, args: Sequence[Any], kwargs: Dict[str, Any], is_input: C
     if name not in _operators:
         raise MXNetError(f"no operator '{op_type}' is registered; there are {', '.join(get_all_registered_operators()) or 'none'}")
     for key, value in [*enumerate(args), *kwargs.items()]:
-        if not is_input(value) and (isinstance(key, int) or hasattr(value, "__array__")):
+        is_array = hasattr(value, "__array__") and not isinstance(value, np.generic)  # numpy's numbers are settings, as others
+        if not is_input(value) and (isinstance(key, int) or is_array):
             what = "Symbols", "NDArrays, mx.nd.array(...)", "tensors of one graph"
             raise MXNetError(f"{name}: input {key!r} is a {type(value).__name__}: Custom takes {', or '.join(what)}, and no mixture")
     named = {k: v for k, v in kwargs.items() if is_input(v)}

@@ -228,6 +228,7 @@ class Executor:
         self._req = {n: r for n, r in _requests(grad_req, list(self.arg_dict)).items() if r != "null"}
         self.grad_dict = {n: NDArray(np.zeros_like(self.arg_dict[n]._value)) for n in self._req}
         self._sessions: Dict[Any, opc.Session] = {}
+        self._states: Dict[str, np.ndarray] = {}  # before the last forward
         self.outputs: List[NDArray] = []
 
     arg_arrays = property(lambda self: list(self.arg_dict.values()))
@@ -245,13 +246,14 @@ class Executor:
     def _graphs(self, is_train: bool) -> opc.Graph:
         return self._symbol._graph("bound", is_train, self._shapes, self._types)
 
-    def _run(self, what: str, make: Callable[[], opc.Graph], extra: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
+    def _run(self, what: str, make: Callable[[], opc.Graph], states: Mapping[str, np.ndarray], extra: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
+        """A step from these states, which leaves those that follow."""
         key = (what, os.getpid())  # a session's threads do not come through fork()
         if key not in self._sessions:
             self._sessions[key] = make().compile().session()
         session = self._sessions[key]
-        for name, state in self.aux_dict.items():
-            session.variables[name] = state._value
+        for name, before in states.items():
+            session.variables[name] = before
         feeds = {**{n: a._value for n, a in self.arg_dict.items()}, **extra}
         got = session.run(**{n: v for n, v in feeds.items() if n in session.inputs})
         for name, state in self.aux_dict.items():
@@ -261,8 +263,9 @@ class Executor:
     def forward(self, is_train: bool = False, **kwargs: Any) -> List[NDArray]:
         """With these values of arguments; the others keep theirs. Training computes when `backward` says from where."""
         for name, value in kwargs.items():
-            self.arg_dict[name]._value = np.asarray(getattr(value, "_value", value), self.arg_dict[name].dtype)
-        got = self._run(f"forward {is_train}", lambda: self._graphs(is_train), {})
+            self.arg_dict[name]._value = np.array(getattr(value, "_value", value), self.arg_dict[name].dtype)
+        self._states = {n: a._value for n, a in self.aux_dict.items()}
+        got = self._run(f"forward {is_train}", lambda: self._graphs(is_train), self._states, {})
         self.outputs = [NDArray(got["output"])]
         return self.outputs
 
@@ -275,10 +278,11 @@ class Executor:
         wanted = [n for n in self._req if self.arg_dict[n]._value.dtype.kind == "f"]
         got: Dict[str, np.ndarray] = {}
         if wanted:
-            states = {n: a._value for n, a in self.aux_dict.items()}
-            got = self._run("backward", lambda: self._graphs(True).grad("output", wanted, dy_inputs=True), {"output.dy": dy})
-            for name, before in states.items():  # the step of `forward` has counted
-                self.aux_dict[name]._value = before
+            now = {n: a._value for n, a in self.aux_dict.items()}
+            # The forward ops run again as they ran, from the states before, so that what is read behind them is as it was.
+            got = self._run("backward", lambda: self._graphs(True).grad("output", wanted, dy_inputs=True), self._states, {"output.dy": dy})
+            for name, state in now.items():
+                self.aux_dict[name]._value = state
         for name, req in self._req.items():
             array = self.grad_dict[name]
             value = got.get(f"{name}.grad", np.zeros_like(array._value))

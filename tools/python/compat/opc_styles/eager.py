@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Hashable, List, Optional, Sequence, Tupl
 import numpy as np
 
 import opc
+from opc import _operators
 
 from . import classes
 
@@ -107,7 +108,7 @@ def apply(make: Callable[[np.ndarray], Array], function: str, build: Callable[..
     if classes.inside_kernel():
         made = [np.asarray(v) for v in build(values)]
         return [make(v) for v in (made if function == "cast" else _of_their_type(made, values))]
-    key = (function, settings)
+    key = (make, function, settings)  # a sum is another one in another style
     outputs = [make(v) for v in run(key, build, values)]
     if record and any(a._on_tape() for a in arrays):
 
@@ -118,6 +119,26 @@ def apply(make: Callable[[np.ndarray], Array], function: str, build: Callable[..
 
         Node(arrays, outputs, back)
     return outputs
+
+
+def number_key(value: Any) -> Hashable:
+    """Of a number that is in a compiled graph: -0.0 is not 0.0, 1.0 is not 1, and integers beyond 2^53 are told apart."""
+    float(value)  # what is no number is a TypeError
+    return type(value).__name__, repr(value)
+
+
+def equal(x: Any, y: Any) -> Any:
+    """Where the values are equal; of tensors of graphs, whose == asks whether they are one, and of numpy's arrays."""
+    if not isinstance(x, opc.Tensor):
+        return x == y
+    return opc.ops.broadcast_equal(x, y) if isinstance(y, opc.Tensor) else _operators._scalar("scalar_logical_equal", x, y)
+
+
+def not_equal(x: Any, y: Any) -> Any:
+    """Where they are not."""
+    if not isinstance(x, opc.Tensor):
+        return x != y
+    return opc.ops.broadcast_not_equal(x, y) if isinstance(y, opc.Tensor) else _operators._scalar("scalar_logical_not_equal", x, y)
 
 
 def _of_their_type(made: Sequence[np.ndarray], values: Sequence[np.ndarray]) -> List[np.ndarray]:
