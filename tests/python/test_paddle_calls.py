@@ -1,5 +1,6 @@
 """paddle's style: what a PyLayer's context offers, the arguments that it gets, and programs without outputs."""
 # SPDX-License-Identifier: Apache-2.0
+import operator
 import sys
 import unittest
 
@@ -175,6 +176,51 @@ class Arguments(unittest.TestCase):
             self.assertIn("Typed.apply: a tensor with values beside tensors of an opc.Graph", str(raised.exception))
 
 
+class Kept(PyLayer):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_not_inplace(x)
+        ctx.save_for_backward(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, dy):
+        (x,) = ctx.saved_tensor()
+        return dy * (x > 1).astype("float32")
+
+
+class Numbers(unittest.TestCase):
+    def test_numbers_that_look_alike(self):
+        x, n = paddle.to_tensor([1.0]), paddle.to_tensor([0])
+        self.assertEqual([(x / k).item() for k in (0.0, -0.0)], [np.inf, -np.inf])
+        self.assertEqual([(n + k).item() for k in (2**53, 2**53 + 1)], [2**53, 2**53 + 1])
+
+    def test_whole_numbers_are_divided_as_floats(self):
+        n, k = paddle.to_tensor([3, 4]), paddle.to_tensor([2, 3], dtype="int32")
+        for got, expected in ((n / 2, [1.5, 2]), (n / k, [1.5, 4 / 3]), (6 / n, [2, 1.5]), (n * 0.5, [1.5, 2]), (n - 0.5, [2.5, 3.5])):
+            self.assertEqual(got.dtype, "float32")
+            np.testing.assert_allclose(got.numpy(), np.array(expected, "f"))
+        self.assertEqual(((n * 2).dtype, (n + 1).dtype), ("int64", "int64"))
+
+    def test_comparisons(self):
+        """Elementwise, without a gradient: == has no answer of its own for two objects."""
+        x, y = paddle.to_tensor([1.0, 2.0, 3.0], stop_gradient=False), paddle.to_tensor([3.0, 2.0, 1.0])
+        a, b = x.numpy(), y.numpy()
+        for compare in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
+            for got, expected in ((compare(x, y), compare(a, b)), (compare(x, 2), compare(a, 2)), (compare(2.0, x), compare(2, a)), (compare(x, b), compare(a, b))):
+                self.assertEqual((got.dtype, got.numpy().tolist(), got.stop_gradient), ("bool", expected.tolist(), True))
+        self.assertFalse(x == None)  # noqa: E711
+        self.assertEqual(len({x, y}), 2)
+        Kept.apply(x).sum().backward()
+        self.assertEqual(x.grad.numpy().tolist(), [0, 1, 1])
+
+    def test_a_tensor_of_a_graph_is_no_operand(self):
+        t, x = opc.Graph().input("x", (1,)), paddle.to_tensor([1.0])
+        for wrong in (lambda: x + t, lambda: t + x, lambda: x < t, lambda: paddle.concat([x, t])):
+            with self.assertRaisesRegex(TypeError, "a tensor with values beside tensors of an opc.Graph"):
+                wrong()
+
+
 class Programs(unittest.TestCase):
     def setUp(self):
         paddle.enable_static()
@@ -317,6 +363,25 @@ class Programs(unittest.TestCase):
             self.assertEqual(self.exe.run(self.main, feed={"x": np.array(rows, "f")}), [])
             self.assertEqual(seen.pop(), rows)
             self.assertEqual(seen, [])
+        with self.assertRaisesRegex(ValueError, "no op of the program can run: what is fed says the sizes of x"):
+            self.exe.run(self.main)
+        self.main = static.Program()
+        with static.program_guard(self.main):
+            made = self.main.current_block().create_var(name="made", dtype="float32", shape=[1])
+            static.py_func(lambda: (seen.append(1), np.ones(1, "f"))[1], None, made)
+        self.assertEqual((self.exe.run(self.main), seen), ([], [1]))
+
+    def test_one_variable_is_fetched_alone(self):
+        with static.program_guard(self.main):
+            a = static.data("a", [3])
+            total = (a == 1.0).astype("float32") + a
+            count = len(self.main.ops)
+        for fetched in (total, total.name, [total], (total,)):
+            self.assertEqual(self.run_(fetched), [2])
+            self.assertEqual(len(self.main.ops), count)  # nothing was added
+        self.assertEqual(self.exe.run(self.main, feed={"a": np.ones(3, "f")}, fetch_list=None), [])
+        with self.assertRaisesRegex(TypeError, "cannot be iterated over while the program is built"):
+            list(a)
 
 
 if __name__ == "__main__":

@@ -71,6 +71,9 @@ class PyLayerContext:
         """These outputs have stop_gradient=True, and backward gets zeros for them."""
         self._stopped = tensors
 
+    def mark_not_inplace(self, *tensors: Any) -> None:
+        """Taken: no output has the memory of an input here, what forward gives is copied."""
+
     def set_materialize_grads(self, value: bool) -> None:
         """False: backward gets None, not zeros, for outputs that no gradient has reached. In a graph they are zeros."""
         self._materialize = bool(value)

@@ -1,5 +1,7 @@
 """Tensors that compute at once: paddle.Tensor."""
 # SPDX-License-Identifier: Apache-2.0
+import numbers
+import operator as operators
 from typing import Any, Callable, List, Optional, Sequence
 
 import numpy as np
@@ -108,6 +110,9 @@ class Variable:
     def __bool__(self) -> bool:
         raise TypeError(f"{self!r} has no values while the program is built")
 
+    def __iter__(self) -> Any:
+        raise TypeError(f"{self!r} cannot be iterated over while the program is built: take slices, or paddle.split")
+
 
 def no_tensor(function: str, value: Any) -> str:
     """What is wrong with a call of this function on something that is no tensor."""
@@ -117,7 +122,9 @@ def no_tensor(function: str, value: Any) -> str:
     return f"paddle.{function} takes a Tensor, found {kind}: paddle.to_tensor(x) makes one"
 
 
-def apply(name: str, build: Callable[[List[Any]], Sequence[Any]], numpy: Optional[Callable[..., Any]], inputs: Sequence[Any], settings: Any = None) -> List[Any]:
+def apply(
+    name: str, build: Callable[[List[Any]], Sequence[Any]], numpy: Optional[Callable[..., Any]], inputs: Sequence[Any], settings: Any = None, has_gradient: bool = True
+) -> List[Any]:
     """An op: at once on tensors, as a node on tensors of a graph, into the program on variables."""
     from . import autograd
 
@@ -128,19 +135,43 @@ def apply(name: str, build: Callable[[List[Any]], Sequence[Any]], numpy: Optiona
         variable = next(x for x in inputs if isinstance(x, Variable))
         return variable.program.add(name, list(inputs), build)
     if any(isinstance(x, opc.Tensor) for x in inputs):
+        if not all(isinstance(x, opc.Tensor) for x in inputs):
+            raise TypeError(f"paddle.{name}: a tensor with values beside tensors of an opc.Graph: make it an input, variable or constant of the graph")
         return list(build(list(inputs)))
     inside = classes.inside_kernel()
     rule = numpy if inside and numpy else build
-    return eager.apply(Tensor, name, rule, inputs, settings, autograd.grad_enabled() and not inside)
+    return eager.apply(Tensor, name, rule, inputs, settings, has_gradient and autograd.grad_enabled() and not inside)
 
 
-def _binary(name: str, rule: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _as_float(x: Any) -> Any:
+    """Paddle's float32 where whole numbers meet what is none."""
+    from . import functions
+
+    kind = x._value.dtype if isinstance(x, Tensor) else np.dtype(x.dtype) if isinstance(x, Variable) else None
+    return functions.cast(x, dtypes.float32) if kind is not None and kind.kind in "biu" else x
+
+
+def _binary(name: str, rule: Callable[[Any, Any], Any], divides: bool = False, has_gradient: bool = True) -> Callable[[Any, Any], Any]:
     def operator(self: Any, other: Any) -> Any:
-        if isinstance(other, (Tensor, Variable, opc.Tensor)):
-            return apply(name, lambda t: [rule(t[0], t[1])], None, [self, other])[0]
         if isinstance(other, np.ndarray):
-            return apply(name, lambda t: [rule(t[0], t[1])], None, [self, Tensor(other)])[0]
-        return apply(name, lambda t: [rule(t[0], other)], None, [self], float(other))[0]
+            other = Tensor(other)
+        if isinstance(other, (Tensor, Variable, opc.Tensor)):
+            inputs = [_as_float(self), _as_float(other)] if divides else [self, other]
+            return apply(name, lambda t: [rule(t[0], t[1])], None, inputs, None, has_gradient)[0]
+        is_whole = isinstance(other, (numbers.Integral, np.bool_))
+        x = self if is_whole and not divides else _as_float(self)
+        return apply(name, lambda t: [rule(t[0], other)], None, [x], eager.number_key(other), has_gradient)[0]
+
+    return operator
+
+
+def _comparison(name: str, rule: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Tensors of bool, which have no gradient."""
+    compare = _binary(name, rule, has_gradient=False)
+
+    def operator(self: Any, other: Any) -> Any:
+        known = isinstance(other, (Tensor, Variable, opc.Tensor, np.ndarray, numbers.Real, np.bool_))
+        return compare(self, other) if known else NotImplemented
 
     return operator
 
@@ -160,7 +191,10 @@ def _install(kind: type) -> None:
     methods = {
         "__add__": add, "__radd__": add, "__mul__": multiply, "__rmul__": multiply,
         "__sub__": _binary("-", lambda x, y: x - y), "__rsub__": _binary("r-", lambda x, y: y - x),
-        "__truediv__": _binary("/", lambda x, y: x / y), "__rtruediv__": _binary("r/", lambda x, y: y / x),
+        "__truediv__": _binary("/", lambda x, y: x / y, divides=True), "__rtruediv__": _binary("r/", lambda x, y: y / x, divides=True),
+        "__eq__": _comparison("==", eager.equal), "__ne__": _comparison("!=", eager.not_equal),
+        "__lt__": _comparison("<", operators.lt), "__le__": _comparison("<=", operators.le),
+        "__gt__": _comparison(">", operators.gt), "__ge__": _comparison(">=", operators.ge),
         "__pow__": _binary("**", lambda x, y: x**y),
         "__matmul__": _binary("@", lambda x, y: x @ y),
         "__neg__": lambda self: apply("neg", lambda t: [-t[0]], None, [self])[0],

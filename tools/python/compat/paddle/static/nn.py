@@ -182,7 +182,7 @@ def static_pylayer(forward_fn: Function, inputs: Sequence[Any], backward_fn: Opt
     """An op of two functions on tensors: forward_fn(*inputs), and backward_fn(gradients of the outputs...)."""
     rule = Rule(forward_fn, backward_fn, True)
     operator = operator_of(rule)
-    xs = list(inputs)
+    xs = _listed(inputs)
 
     def build(tensors: List[opc.Tensor]) -> Sequence[opc.Tensor]:
         specs = rule.specs(tensors)

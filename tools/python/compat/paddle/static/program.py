@@ -93,7 +93,7 @@ class Program:
 
         shapes: of data whose declaration leaves sizes open.
         """
-        fetched = [self._find(f) for f in fetch_list]
+        fetched = self._fetched(fetch_list)
         written = {id(v): v for op in self.ops for v in op.outputs}
         fetched += [v for v in written.values() if v.kind == "parameter"]
         graph = opc.Graph(name)
@@ -118,6 +118,11 @@ class Program:
                         graph.output(output, made[id(v)])
         return graph
 
+    def _fetched(self, fetch_list: Any) -> List[Variable]:
+        """Variables, or names of them; one alone stands for a list of it."""
+        alone = isinstance(fetch_list, (str, Variable))
+        return [self._find(f) for f in ([fetch_list] if alone else fetch_list or ())]
+
     def _find(self, fetch: Union[str, Variable]) -> Variable:
         name = fetch if isinstance(fetch, str) else fetch.name
         if name not in self.variables:
@@ -131,7 +136,10 @@ class Program:
             for targets, wrt in _gradient_groups(fetched):
                 graph = graph.grad([output_name(t) for t in targets], [x.name for x in wrt])
             if not graph.outputs:  # it runs for what its functions do
-                graph.output("ran", next(iter([*graph.inputs.values(), *graph.variables.values()])))
+                if not graph._tensors:
+                    open_ = [v.name for v in self.variables.values() if v.kind == "data"]
+                    raise ValueError(f"no op of the program can run: what is fed says the sizes of {', '.join(open_) or 'its data'}")
+                graph.output("ran", next(iter(graph._tensors.values())))
             self._compiled[key] = graph.compile().session()
         return self._compiled[key]
 
@@ -243,7 +251,7 @@ class Executor:
 
     def run(self, program: Optional[Program] = None, feed: Optional[Mapping[str, Any]] = None, fetch_list: Sequence[Any] = (), return_numpy: bool = True) -> List[Any]:
         program = program or default_main_program()
-        fetched = [program._find(f) for f in fetch_list]
+        fetched = program._fetched(fetch_list)
         if not program.ops and not fetched:
             return []
         feeds = {}
