@@ -113,6 +113,34 @@ train(np.ones(3, np.float32))
 assert not np.array_equal(look(), saved)
 flow.checkpoint.load("all.npz")
 np.testing.assert_array_equal(look(), saved)
+flow.checkpoint.load("all.npz")
+flow.checkpoint.save("again")  # under this very name, with what no job has read yet
+assert {n: v.tolist() for n, v in np.load("again").items()} == {n: v.tolist() for n, v in np.load("all.npz").items()}
+flow.checkpoint.load("again")
+np.testing.assert_array_equal(look(), saved)
+print("fine")
+'''
+
+VARIABLES = HEAD + r'''
+def job_of(**again):
+    @flow.global_function()
+    def job(x: tp.Numpy.Placeholder((3,))) -> tp.Numpy:
+        w = flow.get_variable("w", (3,), initializer=flow.constant_initializer(2.0))
+        return x * w * flow.get_variable("w", **again)
+
+    return job
+
+
+x = np.ones(3, np.float32)
+np.testing.assert_array_equal(job_of()(x), [4, 4, 4])
+np.testing.assert_array_equal(job_of(shape=(3,), dtype=flow.float32)(x), [4, 4, 4])
+for again, says in (({"shape": (1,)}, "has shape (3,), and flow.get_variable asks for (1,)"), ({"dtype": flow.double}, "has dtype f32, and flow.get_variable asks for f64"),
+                    ({"shape": (3,), "reuse": False}, "reuse=False) wants a new one")):
+    try:
+        job_of(**again)(x)
+        raise SystemExit(f"{again} was taken")
+    except ValueError as e:
+        assert says in str(e), e
 print("fine")
 '''
 
@@ -125,6 +153,10 @@ class Jobs(Programs):
     def test_training(self):
         self.write("training.py", TRAINING)
         self.prints("training.py", "fine\n")
+
+    def test_a_variable_that_a_job_has_already(self):
+        self.write("variables.py", VARIABLES)
+        self.prints("variables.py", "fine\n")
 
 
 if __name__ == "__main__":

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 import functools
 import inspect
+import io
+import os
 import threading
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 import opc
+from opc import _core
 from opc.optim import Optimizer
 
 from ._python_op import gradient_error_of
@@ -80,8 +83,14 @@ def get_variable(name: str, shape: Optional[Sequence[int]] = None, dtype: Any = 
     job = _job("flow.get_variable")
     if regularizer is not None:
         raise NotImplementedError("flow.get_variable(regularizer=...): give the optimizer weight decay instead")
-    if name in job.graph.variables:
-        return job.graph.variables[name]
+    known = job.graph.variables.get(name)
+    if known is not None:
+        for what, wanted, is_ in (("shape", shape and tuple(shape), known.shape), ("dtype", dtype and opc.dtype(dtype), known.dtype)):
+            if wanted is not None and wanted != is_:
+                raise ValueError(f"variable '{name}' of job '{job.name}' has {what} {is_}, and flow.get_variable asks for {wanted}")
+        if not reuse:
+            raise ValueError(f"job '{job.name}' has a variable '{name}', and flow.get_variable(reuse=False) wants a new one: give it another name")
+        return known
     if shape is None:
         raise ValueError(f"variable '{name}' is new in this job: flow.get_variable needs its shape")
     return job.graph.variable(name, tuple(shape), dtype or job.config.dtype, init=initializer, trainable=trainable)
@@ -118,13 +127,18 @@ class _Variables:
         for name in set(session.variables).intersection(names):
             newest = self._newest.get(name)
             if name in self._loaded:
-                session.variables[name] = self._loaded.pop(name)
+                session.variables[name] = self._loaded[name]
+                del self._loaded[name]  # now that it was taken
             elif newest is not None and newest is not session:
                 session.variables[name] = newest.variables[name]
             self._newest[name] = session
 
     def save(self, path: str) -> None:
-        np.savez(path, **{name: session.variables[name] for name, session in self._newest.items()})
+        """Under this very name, which numpy would lengthen: `load` reads what it is given."""
+        values = {**{name: session.variables[name] for name, session in self._newest.items()}, **self._loaded}
+        made = io.BytesIO()
+        np.savez(made, **values)
+        _core.write_file(os.fspath(path), made.getvalue())
 
     def load(self, path: str) -> None:
         with np.load(path) as values:
