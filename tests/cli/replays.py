@@ -162,23 +162,53 @@ class Hostile(Replays):
                       ["debug", "first-diff", "{}", "--check", "touch pwned"], ["debug", "--any-file", "reduce", "{}"],
                       ["quantize", "{}", "--calibrate", "x=@../../secret.npy"], ["python", "--path"], ["__man", "."], ["no-such"], [], ["run", "{}", "--weights", "/etc/passwd"],
                       ["run", "{}", "--input", "x=@../../secret.npy"], ["run", "{}", "--input", "x=f32[2]:@/dev/zero"],
-                      ["diff", "{}", "/etc/passwd"], ["-C", "/", "compile", "{}"], ["run", "{}", "--no-such-option", "1"],
+                      ["run", "{}", "--ranks", "2", "--launcher", "touch pwned"], ["run", "{}", "--ranks=2", "--launcher=touch pwned"],
+                      ["check", "g.pbtxt", "--update"], ["check", ".", "--unreferenced", "delete"], ["diff", "{}", "/etc/passwd"], ["-C", "/", "compile", "{}"], ["run", "{}", "--no-such-option", "1"],
                       ["compile", "{}", "-zz"], ["compile", "{}", "-o"]):
             with self.subTest(words):
                 self.refused(self.command(*words), 2 if words else 3, "OPC0751" if words else "OPC0750")
         self.assertFalse(os.path.exists(self.path("pwned")))
+
+    def test_no_lock_beside_a_large_graph(self):
+        """A bundle names it and does not have it: it is the user's."""
+        self.write("big.pbtxt", base.GRAPH + "# " + "x" * (17 << 20) + "\n")
+        name = self.crash("compile", "big.pbtxt", "-o", "a.plan")
+        self.command("check", "{}", "--update")(self.path(name))
+        self.assertIn("OPC0751", self.replay(name, code=2).stderr)
+        self.assertNotIn("big.opc.lock", os.listdir(self.folder))
 
     def test_what_a_command_writes_is_redirected(self):
         target = self.path("target")
         for words in (["compile", "{}", "-o", target], ["compile", "{}", f"-o{target}"], ["compile", "{}", f"--output={target}"],
                       ["run", "{}", "--fill", "rand", "--outputs", target], ["run", "{}", "--fill", "rand", "--output", f"y={target}.npy"],
                       ["compile", "{}", "-o", "x.plan", "--dump", target], ["run", "{}", "--fill", "rand", "--trace", target],
-                      ["check", "{}", "--update"], ["quantize", "{}", "--to", "bf16-weights", "-o", target + ".onnx"], ["run", "{}", "--fill", "rand", "--capture", f"*={target}"]):
+                      ["compile", "{}"], ["compile", "--", "{}"], ["compile", "{}", "--emit", "pb"], ["check", "{}", "--update"],
+                      ["check", "{}", "g.pbtxt", "--update=ops"], ["check", ".", "--update", "--", "{}"], ["quantize", "{}", "--to", "bf16-weights", "-o", target + ".onnx"], ["run", "{}", "--fill", "rand", "--capture", f"*={target}"]):
             before = sorted(os.listdir(self.folder))
             self.command(*words)(self.path(self.bundle_name))
             self.change(self.bundle_name, lambda b: b["environment"].pop("OPC_TEST_CRASH", None))
             self.replay(self.bundle_name, code=1)
             self.assertEqual(sorted(os.listdir(self.folder)), before, words)
+
+    def test_code_is_kept_in_no_folder_of_the_bundle(self):
+        """Machine code of the run, which moves 400 MiB and so is compiled."""
+        self.write("loop.pbtxt", """op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 262144 } data_type: kFloat } } }
+op { name: "a" user_conf { op_type_name: "exp" input { key: "x" value { s: "x/out" } } } }
+op { name: "b" user_conf { op_type_name: "tanh" input { key: "x" value { s: "a/y_0" } } } }
+op { name: "y" output_conf { in: "b/y_0" } }
+""")
+        words = ["run", "{}", "--fill", "rand", "--repeat", "200"]
+        name = self.crash("compile", "loop.pbtxt", "-o", "a.plan")
+        folder, home = self.path("code"), {"XDG_CACHE_HOME": self.path("home")}
+        for where in ("settings", "environment"):
+            self.command(*words)(self.path(name))
+            self.change(name, lambda b: (b["environment"].pop("OPC_TEST_CRASH", None), b["settings"].pop("cache.dir", None)))
+            self.change(name, lambda b: b[where].update({"cache.dir": [folder]} if where == "settings" else {"OPC_CACHE_DIR": folder}))
+            self.opc("debug", "replay", name, code=1, plan="", OPC_VERIFY_EACH=None, **home)
+            self.assertFalse(os.path.exists(folder), where)
+        # The same run by itself keeps some where it is told to.
+        self.opc(*[w.replace("{}", "loop.pbtxt") for w in words], code=0, plan="", OPC_VERIFY_EACH=None, OPC_CACHE_DIR=folder, **home)
+        self.assertTrue(os.listdir(folder))
 
     def test_code_is_not_loaded(self):
         library = self.path("evil.so")
@@ -237,7 +267,7 @@ class Hostile(Replays):
             known = set(__import__("re").findall(r'"(-[-\w]+)"', f.read()))
         listed = json.loads(self.opc("__commands", code=0).stdout)
         replayed = {"compile", "run", "grad", "check", "show", "report", "diff", "bench", "verify", "ops", "quantize", "debug"}
-        words = ("FILE", "DIR", "LIB", "PATH", "PLAN", "GRAPH", "COMMAND", "SPEC", "CLUSTER", "REV")
+        words = ("FILE", "DIR", "LIB", "PATH", "PLAN", "GRAPH", "COMMAND", "CMD", "SPEC", "CLUSTER", "REV")
         unknown = {o["name"] for c in listed["commands"] if c["name"] in replayed for o in c["options"] + listed["common_options"]
                    if any(w in o.get("value", "") for w in words) and o["name"] not in known and o["name"]}
         self.assertEqual(unknown, set(), "say in ReplayCommand.cpp what opc debug replay does with them")

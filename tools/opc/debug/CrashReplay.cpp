@@ -18,6 +18,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <set>
 #include <unistd.h>
 
 namespace opc::cli {
@@ -28,11 +29,17 @@ namespace {
 
 const std::string kEnvironment = "OPC_", kBundles = "/bundles";
 
+/// Settings of a bundle that name files, to read them or to write them, are not its own to say.
+bool namesFiles(const ConfigKey &key) {
+  static const std::set<std::string> others = {"check.paths", "cache.dir"};
+  return key.isPath || others.count(key.name) > 0;
+}
+
 /// Variables of a bundle that are set again: settings that name no files, and what tests set.
 bool isReplayed(const std::string &name) {
   if (name == "OPC_VERIFY_EACH" || name == "OPC_TEST_CRASH") return true;
   return std::any_of(configKeys().begin(), configKeys().end(),
-                     [&](const ConfigKey &key) { return !key.isPath && name == key.environment; });
+                     [&](const ConfigKey &key) { return !namesFiles(key) && name == key.environment; });
 }
 
 std::string tomlText(const std::string &text) {
@@ -103,7 +110,8 @@ Status CrashReplay::open(const std::string &bundle) {
   OPC_ASSIGN_OR_RETURN(bundle_, readBundle(bundle));
   OPC_RETURN_IF_ERROR(makeScratch());
   OPC_RETURN_IF_ERROR(placeGraph());
-  OPC_ASSIGN_OR_RETURN(ReplayCommand command, replayCommand(bundle_.command, scratch_, options_.anyFile));
+  OPC_ASSIGN_OR_RETURN(ReplayCommand command,
+                       replayCommand(bundle_.command, scratch_, !bundle_.graphFile.empty(), options_.anyFile));
   words_ = std::move(command.words);
   dropped_ = std::move(command.dropped);
   return writeFileAtomically(scratch_ + "/opc.toml", settings());
@@ -113,10 +121,11 @@ std::string CrashReplay::settings() const {
   std::string text;
   for (const ConfigKey &key : configKeys()) {
     const auto found = bundle_.settings.find(key.name);
-    if (found == bundle_.settings.end() || key.isPath || std::string(key.name) == "check.paths") continue;
+    if (found == bundle_.settings.end() || namesFiles(key)) continue;
     const std::string values = joined(found->second, ", ", tomlText);
     text += std::string(key.name) + " = " + (key.kind == ConfigKey::Kind::kList ? "[" + values + "]" : values) + "\n";
   }
+  text += "cache.dir = " + tomlText(scratch_ + "/code") + "\n"; // code that is made is written, too
   for (const ToleranceRule &rule : bundle_.tolerances) text += toleranceLine(rule);
   return text;
 }

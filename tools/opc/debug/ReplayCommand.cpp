@@ -20,13 +20,17 @@ const std::set<std::string> kRead = {"--simulate",  "--cluster",        "--input
                                      "--expect",    "--expects",        "--feed",    "--feed-dataset", "--resume",
                                      "--validate",  "--validate-graph", "--against", "--baseline",     "-C",
                                      "--placement", "--from-file",      "--const",   "--calibrate"};
-// Commands for a shell.
-const std::set<std::string> kRefused = {"--check"};
+// What names a program to start.
+const std::set<std::string> kRefused = {"--check", "--launcher"};
+// With these locks and values beside graphs are written or removed.
+const std::set<std::string> kBeside = {"--update", "--unreferenced"};
 // Code, and settings, which name code; what is passed to LLVM, whose options write files.
 const std::set<std::string> kDropped = {"--plugin", "--plugin-overrides", "--op-path", "--config",
                                         "--mlir",   "--trust-config"};
-// Words that a value's label has when the value names a file.
-const char *const kFileWords[] = {"FILE", "DIR", "LIB", "PATH", "PLAN", "GRAPH", "COMMAND", "SPEC", "CLUSTER", "REV"};
+// Words that a value's label has when the value names a file or a program.
+const char *const kFileWords[] = {"FILE",    "DIR", "LIB",  "PATH",    "PLAN", "GRAPH",
+                                  "COMMAND", "CMD", "SPEC", "CLUSTER", "REV"};
+const std::string kGraph = "{}", kOutput = "--output=";
 
 Status refused(const std::string &what, const std::string &help = "") {
   return Status(StatusCode::kUsage, "OPC0751", what).withHelp(help);
@@ -46,7 +50,8 @@ bool leadsOutside(const std::string &value) {
 
 class Harmless {
 public:
-  Harmless(const std::string &scratch, bool anyFile) : scratch_(scratch), anyFile_(anyFile) {}
+  Harmless(const std::string &scratch, bool hasGraph, bool anyFile)
+      : scratch_(scratch), hasGraph_(hasGraph), anyFile_(anyFile) {}
 
   Result<ReplayCommand> make(const std::vector<std::string> &words) {
     SharedFlags flags;
@@ -69,6 +74,8 @@ public:
       }
       OPC_RETURN_IF_ERROR(words[i].size() > 1 && words[i][0] == '-' ? addOption(words, &i) : addPositional(words[i]));
     }
+    OPC_RETURN_IF_ERROR(keepBesideOwn());
+    nameOutput();
     return std::move(result_);
   }
 
@@ -81,9 +88,29 @@ private:
   }
 
   Status addPositional(const std::string &word) {
-    if (word != "{}") OPC_RETURN_IF_ERROR(mayRead(word, word));
+    if (word != kGraph) {
+      OPC_RETURN_IF_ERROR(mayRead(word, word));
+      others_.push_back(result_.words.size());
+    }
     result_.words.push_back(word);
     return Status::ok();
+  }
+
+  /// What is written beside graphs is written beside the bundle's alone.
+  Status keepBesideOwn() {
+    if (!writesBeside_) return Status::ok();
+    for (auto other = others_.rbegin(); other != others_.rend(); ++other)
+      result_.words.erase(result_.words.begin() + static_cast<ptrdiff_t>(*other));
+    const bool isNamed = std::find(result_.words.begin(), result_.words.end(), kGraph) != result_.words.end();
+    if (isNamed && hasGraph_) return Status::ok();
+    return refused("the bundle's command writes beside graphs that are not in the bundle");
+  }
+
+  /// Without an -o opc compile writes to the working directory.
+  void nameOutput() {
+    const auto isNamed = [](const std::string &word) { return word.compare(0, kOutput.size(), kOutput) == 0; };
+    if (result_.words.front() == "compile" && std::none_of(result_.words.begin(), result_.words.end(), isNamed))
+      result_.words.insert(result_.words.begin() + 1, kOutput + scratch_ + "/written");
   }
 
   Status mayRead(const std::string &value, const std::string &shown) const {
@@ -99,6 +126,7 @@ private:
     const std::string name = word.substr(0, equals);
     const Option *option = find(name);
     if (!option) return refused("the bundle's command has an option that this opc does not know: " + word);
+    writesBeside_ |= kBeside.count(name) > 0;
     if (!option->takesValue()) {
       (kDropped.count(name) ? result_.dropped : result_.words).push_back(word);
       return Status::ok();
@@ -169,17 +197,20 @@ private:
   }
 
   const std::string &scratch_;
-  const bool anyFile_;
+  const bool hasGraph_, anyFile_;
   std::unique_ptr<Command> command_;
   std::vector<Option> options_, own_;
   ReplayCommand result_;
+  std::vector<size_t> others_; // of the words: files that are not the bundle's graph
+  bool writesBeside_ = false;
   int written_ = 0;
 };
 
 } // namespace
 
-Result<ReplayCommand> replayCommand(const std::vector<std::string> &words, const std::string &scratch, bool anyFile) {
-  return Harmless(scratch, anyFile).make(words);
+Result<ReplayCommand> replayCommand(const std::vector<std::string> &words, const std::string &scratch, bool hasGraph,
+                                    bool anyFile) {
+  return Harmless(scratch, hasGraph, anyFile).make(words);
 }
 
 } // namespace opc::cli
