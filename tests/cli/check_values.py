@@ -8,7 +8,7 @@ import unittest
 
 import numpy as np
 
-from check_cases import GRAPH, KEPT_OUT, OPC, Checks, relocked, relocked
+from check_cases import GRAPH, KEPT_OUT, OPC, Checks, relocked
 
 OPEN = GRAPH.replace("dim: 4", "dim: -1")
 X = np.arange(12, dtype=np.float32).reshape(4, 3) - 5
@@ -219,6 +219,29 @@ class Values(Checks):
         self.check("g.pbtxt")
         self.write("g.pbtxt", large.replace("1e30", "2e30"))
         self.assertIn("NUMERIC_MISMATCH", self.rules("g.pbtxt"))
+
+    def test_metrics_by_rows_and_last_places(self):
+        scaled = """op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 4 dim: 5 } data_type: kFloat } } }
+op { name: "w" variable_conf { out: "out" shape { dim: 4 dim: 5 } data_type: kFloat initializer { constant_conf { value: 1.0 } } } }
+op { name: "scaled" user_conf { op_type_name: "multiply" input { key: "x" value { s: "x/out" } } input { key: "y" value { s: "w/out" } } } }
+op { name: "y" output_conf { in: "scaled/out_0" } }
+"""
+        self.locked(scaled)
+
+        def holds(metric):
+            self.write("opc.toml", '[tolerance]\ny = { metric = "%s" }\n' % metric)
+            return "NUMERIC_MISMATCH" not in self.rules("g.pbtxt")
+
+        # Times 1 + 2^-23 every f32 is the next one or the one behind that.
+        self.write("g.pbtxt", scaled.replace("value: 1.0", "value: 1.00000012"))
+        self.assertTrue(holds("ulp<=2"))
+        self.assertFalse(holds("ulp<=0"))
+        # With the other sign another place of each row has the largest, and all five are still the five largest.
+        self.write("g.pbtxt", scaled.replace("value: 1.0", "value: -1.0"))
+        self.assertTrue(holds("topk=5"))
+        self.assertFalse(holds("topk=1"))
+        self.assertFalse(holds("topk=6"))
+        self.assertIn("topk=6 cannot be asked: a row has 5 samples", [f for f in self.findings("g.pbtxt") if f["rule"] == "NUMERIC_MISMATCH"][0]["message"])
 
     def test_values_of_another_device(self):
         """A lock of another kind of device: the wider tolerances are used. Of f32 rtol 1e-4 in place of 1.3e-6."""

@@ -50,7 +50,7 @@ public:
           std::to_string(now_.samples.size()));
       return std::move(findings_);
     }
-    const HostTensor wasSamples = tensorOf(locked_.samples), isSamples = tensorOf(now_.samples);
+    const HostTensor wasSamples = samplesOf(locked_), isSamples = samplesOf(now_);
     const HostTensor &was = isWhole() ? *whole_.was : wasSamples, &is = isWhole() ? *whole_.is : isSamples;
     if (metrics_.empty())
       compareValues(was, is);
@@ -82,11 +82,14 @@ private:
     return "";
   }
 
-  static HostTensor tensorOf(const std::vector<double> &values) {
-    Result<HostTensor> t = HostTensor::create(kDouble, Shape{static_cast<int64_t>(values.size())});
+  /// In the output's own type, whose last place counts, and of its shape where they are all that it has.
+  static HostTensor samplesOf(const OutputValues &v) {
+    const auto count = static_cast<int64_t>(v.samples.size());
+    Result<HostTensor> t = HostTensor::create(kDouble, v.shape.elem_cnt() == count ? v.shape : Shape{count});
     if (!t) return HostTensor();
-    std::copy(values.begin(), values.end(), t->as<double>());
-    return *std::move(t);
+    std::copy(v.samples.begin(), v.samples.end(), t->as<double>());
+    Result<HostTensor> own = castTensor(*t, v.dtype);
+    return own ? *std::move(own) : *std::move(t); // a lock may say what its type does not hold
   }
 
   bool isWhole() const { return whole_.was && whole_.is; }
@@ -113,7 +116,14 @@ private:
   }
 
   void compareMetrics(const HostTensor &was, const HostTensor &is) {
+    const int64_t width = is.shape().NumAxes() ? is.shape().dim_vec().back() : 1;
     for (const Metric &metric : metrics_) {
+      if (metric.kind == Metric::Kind::kTopK && is.elemCount() > 0 && metric.bound > static_cast<double>(width)) {
+        // More than there is would hold, whatever the values are.
+        add("NUMERIC_MISMATCH", metricText(metric) + " cannot be asked: a row has " + countText(width, noun()),
+            metricText(metric), countText(width, noun()), "give a smaller number, or another metric for this output");
+        continue;
+      }
       const double value = metricValue(metric.kind, is, was, nanEqual_, static_cast<int64_t>(metric.bound));
       if (!metricHolds(metric, value))
         add("NUMERIC_MISMATCH",
