@@ -72,7 +72,7 @@ Status Invocation::requireCpu(const std::string &what) const {
   if (flags_.device == "cpu") return Status::ok();
   return Status(StatusCode::kUnsupported, "OPC0006",
                 what + " works on the cpu, and the device is '" + flags_.device + "'")
-      .withHelp("give --device cpu; opc run, compile, debug first-diff, verify and plugin check take others");
+      .withHelp("give --device cpu; opc run, compile, show, debug first-diff, verify and plugin check take others");
 }
 
 /// Commands that run kernels elsewhere than on the CPU, and those to which it is all one.
