@@ -1,10 +1,12 @@
 // The nodes of an ONNX model -> ops of opc.
 // SPDX-License-Identifier: Apache-2.0
-#include "BuiltIn.h"
 #include "NearestNames.h"
 #include "OnnxBounds.h"
 #include "OnnxConversion.h"
+#include "OnnxDeclaredTypes.h"
 #include "OnnxInputs.h"
+#include "OnnxKnownOps.h"
+#include "OnnxModelHead.h"
 #include "OnnxNames.h"
 #include "OnnxNodeCount.h"
 #include "OnnxNodeOrder.h"
@@ -14,7 +16,6 @@
 #include "OnnxSizes.h"
 #include "OnnxTensorData.h"
 #include "OnnxTensorNames.h"
-#include "OnnxTensors.h"
 #include "OnnxUnknownOps.h"
 #include "PrintableText.h"
 
@@ -28,13 +29,9 @@
 namespace opc::onnx {
 namespace {
 
-constexpr int64_t kNewestOpset = 28;
 constexpr size_t kMaxDepth = 64; // of functions and graphs in one another
 constexpr int64_t kDecidingElements = 64;
 constexpr size_t kConstantBytes = 1 << 20, kFloatConstantBytes = 1 << 10;
-
-/// "" and "ai.onnx" are one domain.
-std::string domainOf(const std::string &domain) { return domain == "ai.onnx" ? "" : domain; }
 
 /// Names that are seen at a place: those of the graph, and of the graphs around it.
 struct Scope {
@@ -47,16 +44,8 @@ struct Scope {
   }
 };
 
-using Opsets = std::map<std::string, int64_t>;
 using Attributes = std::map<std::string, const Attribute *>;
 using Values = google::protobuf::RepeatedPtrField<Value>;
-
-struct FunctionKey {
-  std::string domain, name, overload;
-  bool operator<(const FunctionKey &o) const {
-    return std::tie(domain, name, overload) < std::tie(o.domain, o.name, o.overload);
-  }
-};
 
 std::string labelOf(const Node &node, int index, const std::string &prefix) {
   return "node " + std::to_string(index) + (node.name().empty() ? "" : " \"" + shown(prefix + node.name()) + "\"");
@@ -94,7 +83,7 @@ public:
                 }),
         files_(request.name == "<stdin>" || request.name.rfind("git:", 0) == 0 ? "" : request.name,
                request.model.beside),
-        tensorNames_(*model_) {}
+        tensorNames_(*model_), declared_(model_->graph()) {}
 
   /// False on error, and where inputs must be known: those are in undecided().
   bool run();
@@ -118,7 +107,6 @@ private:
   std::optional<std::vector<Term>> tried(const Graph &graph, const std::vector<Term> &inputs, std::string *fault);
 
   // Of the whole model.
-  bool readHead();
   Term inputTerm(const std::string &name);
   void readInputs(Scope *scope);
   std::optional<std::string> constantInput(const std::string &name, const user_op::TensorDesc &desc);
@@ -147,13 +135,13 @@ private:
                                Scope *scope, const Level &level);
   std::vector<Term> call(const Function &function, const Node &node, const std::vector<Term> &inputs,
                          const Attributes &attributes, const Level &level);
+  void noteUnknown(const Node &node, int64_t version, const std::string &place);
   Term constantNode(const Node &node, const Attributes &attributes, const Level &level);
   Term tensorTerm(const Tensor &tensor, const std::string &prefix, const std::string &name, bool isInitializer,
                   const SparseTensor *sparse = nullptr);
   std::optional<std::string> givenConstant(const std::string &name, const user_op::TensorDesc &desc);
   void undecide(const Undecided &u, const std::string &op);
   void checkDeclared(const std::string &name, const Operand &value);
-  std::optional<Refusal> contradiction(const std::string &name, const Type &type, const Operand &value) const;
   void checkTypes(const Graph &graph, const Scope &scope) const;
 
   void error(const std::string &place, const Refusal &r) { error(place, r.code.c_str(), r.message, r.help); }
@@ -182,11 +170,11 @@ private:
   size_t errors_ = 0;
   bool isTold_ = false;
 
-  Opsets opsets_;
+  ModelHead head_;
+  KnownOps known_{head_, registry_};
+  const DeclaredTypes declared_;
   std::map<const Function *, bool>
       calls_; // that are being resolved: whether it has been said that they call themselves
-  std::map<FunctionKey, const Function *> functions_;
-  std::unordered_map<std::string, const Type *> declared_; // what the model says of its values
   UnknownOps unknown_;
   std::map<std::string, std::string> undecided_; // values of inputs that must be known
   Scope *scope_ = nullptr;                       // where the node that is converted stands
@@ -195,53 +183,6 @@ private:
   int graphsInOps_ = 0; // in which the node lies that is converted
   int mustBeKnown_ = 0; // how many of them refuse what is not known, as no input decides it
 };
-
-bool ModelImport::readHead() {
-  if (!model_->has_graph()) {
-    error("", "OPC0321", "the model has no graph", "save it again");
-    return false;
-  }
-  for (const OperatorSet &o : model_->opset_import()) {
-    const auto [known, isNew] = opsets_.emplace(domainOf(o.domain()), o.version());
-    if (!isNew && known->second != o.version()) {
-      error("", "OPC0321",
-            "the model imports two versions of one operator set: " + std::to_string(known->second) + " and " +
-                std::to_string(o.version()),
-            "a model has one version for each domain");
-      return false;
-    }
-  }
-  if (opsets_.empty() && model_->ir_version() >= 3) { // before, there was one set alone
-    error("", "OPC0321", "the model says of no operator set that it is in it",
-          "if the file was copied or downloaded, check that it is complete");
-    return false;
-  }
-  opsets_.emplace("", 1);
-  if (opsets_[""] < 1) {
-    error("", "OPC0321", "the version of the operator set is " + std::to_string(opsets_[""]), "versions begin at 1");
-    return false;
-  }
-  if (opsets_[""] > kNewestOpset) {
-    error("", "OPC0422",
-          "the model is of operator set " + std::to_string(opsets_[""]) + ", and the newest that opc knows is " +
-              std::to_string(kNewestOpset),
-          "export it with an older one, or convert it: onnx.version_converter.convert_version(model, " +
-              std::to_string(kNewestOpset) + ")");
-    return false;
-  }
-  for (const Value &v : model_->graph().output())
-    if (isOfMaps(v.type())) {
-      error(
-          "", "OPC0422", "output '" + shown(v.name()) + "' is a map or made of maps, and opc has tensors",
-          "leave out the node that makes it, ZipMap as a rule: skl2onnx writes tensors with options={'zipmap': False}");
-      return false;
-    }
-  for (const auto *list : {&model_->graph().value_info(), &model_->graph().output()})
-    for (const Value &v : *list)
-      if (v.type().has_tensor_type() || v.type().has_sequence_type()) declared_[v.name()] = &v.type();
-  for (const Function &f : model_->functions()) functions_[{domainOf(f.domain()), f.name(), f.overload()}] = &f;
-  return true;
-}
 
 /// Null where there is no such input.
 Term ModelImport::inputTerm(const std::string &name) {
@@ -442,22 +383,15 @@ std::optional<std::vector<Term>> ModelImport::tried(const Graph &graph, const st
 
 std::vector<Term> ModelImport::convertOne(const Node &node, const std::vector<Term> &inputs,
                                           const Attributes &attributes, Scope *scope, const Level &level) {
+  if (const Function *function = head_.function(node)) return call(*function, node, inputs, attributes, level);
   const std::string domain = domainOf(node.domain());
-  if (const auto f = functions_.find({domain, node.op_type(), node.overload()}); f != functions_.end())
-    return call(*f->second, node, inputs, attributes, level);
-  const auto opset = level.opsets->find(domain);
-  const int64_t version = opset == level.opsets->end() ? 1 : opset->second;
+  const int64_t version = versionOf(*level.opsets, domain);
   if (domain.empty() && node.op_type() == "Constant") return {constantNode(node, attributes, level)};
   const Converter *converter = ConverterTable::get().find(domain, node.op_type());
   if (!converter) {
-    // What another's domain has under the name of a built-in op may mean something else.
-    const user_op::OpDef *def = domain.empty() ? nullptr : registry_.findOp(node.op_type());
-    if (def && (domain == onnx_export::kOwnDomain || !isBuiltIn(def->origin)))
+    if (const user_op::OpDef *def = known_.pluginOp(node))
       return convertPluginNode(*def, node, inputs, attributes, &draft_, this);
-    std::string library;
-    for (const StringPair &p : node.metadata_props())
-      if (p.key() == onnx_export::kLibraryKey) library = p.value();
-    unknown_.note(domain, node.op_type(), version, place_.text(), library);
+    noteUnknown(node, version, place_.text());
     return std::vector<Term>(static_cast<size_t>(node.output_size()));
   }
   scope_ = scope;
@@ -475,6 +409,13 @@ std::vector<Term> ModelImport::convertOne(const Node &node, const std::vector<Te
   convertWithBounds(c, *converter);
   c.checkAttributes(domain);
   return c.take();
+}
+
+void ModelImport::noteUnknown(const Node &node, int64_t version, const std::string &place) {
+  std::string library;
+  for (const StringPair &p : node.metadata_props())
+    if (p.key() == onnx_export::kLibraryKey) library = p.value();
+  unknown_.note(domainOf(node.domain()), node.op_type(), version, place, library);
 }
 
 void ModelImport::undecide(const Undecided &u, const std::string &op) {
@@ -508,53 +449,27 @@ void ModelImport::undecide(const Undecided &u, const std::string &op) {
                                                   std::to_string(kDecidingElements) + " elements")};
 }
 
-/// What the model says of a value's type must not be another one.
-std::optional<Refusal> ModelImport::contradiction(const std::string &name, const Type &type,
-                                                  const Operand &value) const {
-  const auto &tensor = type.tensor_type();
-  const DataType own = draft_.typeInModel(value);
-  if (type.has_tensor_type() && (tensor.elem_type() == 0 || tensor.elem_type() == elementType(own).onnx))
-    return std::nullopt;
-  const DataType said = wire::fromOnnxType(tensor.elem_type());
-  return Refusal{"OPC0322",
-                 "'" + shown(name) + "' is " + value.desc.toString() + ", and the model says that it is " +
-                     (!type.has_tensor_type()    ? "no tensor"
-                      : said == kInvalidDataType ? "of ONNX's element type " + std::to_string(tensor.elem_type())
-                                                 : dataTypeName(said)),
-                 "save the model again with the types that its ops have: onnx.shape_inference.infer_shapes"};
-}
-
-/// The same for all that a graph within an op says of its own values. Throws Refusal.
+/// What a graph within an op says of its own values must not contradict what its ops make. Throws Refusal.
 void ModelImport::checkTypes(const Graph &graph, const Scope &scope) const {
   for (const auto *list : {&graph.input(), &graph.value_info(), &graph.output()})
     for (const Value &v : *list) {
       if (!v.type().has_tensor_type() && !v.type().has_sequence_type()) continue;
       const auto found = scope.values.find(v.name());
       if (found == scope.values.end() || !found->second || found->second->kind != Operand::Kind::kTensor) continue;
-      if (auto refusal = contradiction(v.name(), v.type(), *found->second)) throw Refusal(std::move(*refusal));
+      if (auto refusal = typeContradiction(v.name(), v.type(), *found->second, draft_))
+        throw Refusal(std::move(*refusal));
     }
 }
 
 /// What the model says of a value must not contradict what its ops make. Shapes are hints, of the sizes that it was
 /// exported with.
 void ModelImport::checkDeclared(const std::string &name, const Operand &value) {
-  const auto found = declared_.find(name);
-  if (found == declared_.end() || value.kind != Operand::Kind::kTensor) return;
-  const Type &type = *found->second;
-  const auto &tensor = type.tensor_type();
-  if (const auto refusal = contradiction(name, type, value))
-    return error(place_.text(), refusal->code.c_str(), refusal->message, refusal->help);
-  if (!tensor.has_shape() || !request_.shapes.empty()) return;
-  const auto &dims = tensor.shape().dim();
-  bool fits = dims.size() == value.rank();
-  std::string said;
-  for (int k = 0; k < dims.size(); ++k) {
-    fits &= !dims[k].has_dim_value() || dims.size() != value.rank() || dims[k].dim_value() == value.dim(k);
-    said += (k ? "," : "") + (dims[k].has_dim_value() ? std::to_string(dims[k].dim_value()) : "?");
-  }
-  if (fits) return;
+  if (const auto refusal = declared_.contradiction(name, value, draft_)) return error(place_.text(), *refusal);
+  if (!request_.shapes.empty()) return;
+  const auto said = declared_.otherShape(name, value);
+  if (!said) return;
   error(place_.text(), "OPC0315",
-        "'" + shown(name) + "' is " + value.desc.toString() + ", and the model says that its shape is [" + said + "]",
+        "'" + shown(name) + "' is " + value.desc.toString() + ", and the model says that its shape is " + *said,
         "what the ops make is taken");
   diagnostics_->back().severity = Severity::kWarning;
   --errors_;
@@ -769,7 +684,8 @@ ImportedModel ModelImport::take() {
 }
 
 bool ModelImport::run() {
-  if (!readHead() || !inputs_.bind()) return false;
+  if (const auto refusal = head_.read(*model_)) return error("", *refusal), false;
+  if (!inputs_.bind()) return false;
   if (inputs_.isOpen()) return inputsAlone(), true;
   if (writtenNodes(*model_, GraphDraft::kMostOps) > GraphDraft::kMostOps) return tooMany(), false;
   Scope scope;
@@ -777,7 +693,7 @@ bool ModelImport::run() {
   readInitializers(model_->graph(), &scope, "");
   if (errors_) return false;
   const Graph &graph = model_->graph();
-  convertNodes(graph.node(), graph.output(), &scope, Level{&opsets_, nullptr, "", 0});
+  convertNodes(graph.node(), graph.output(), &scope, Level{&head_.opsets(), nullptr, "", 0});
   return finish(scope);
 }
 
