@@ -103,7 +103,7 @@ class BadModels(onnx_import.Case):
                 said = self.refused(data, "OPC0", exit_code=(3, 4))
                 self.assertLess(len(said), 5000)
 
-    def test_wrong_names_behind_many_nodes(self):
+    def test_wrong_names_and_ops_behind_many_nodes(self):
         """They are found in the model's message: of its ops there are none yet."""
         n = 30000
         chain = [m.node("Relu", [f"t{k}" if k else "x"], [f"t{k + 1}"]) for k in range(n)]
@@ -117,6 +117,14 @@ class BadModels(onnx_import.Case):
             self.assertEqual(done.stderr.count("error["), 1, done.stderr)
             self.assertLess(seconds, measured.SECONDS)
             self.assertLess(peak - base, 0.6 * (valid - base), text)
+        for nodes, places in (([*chain, m.node("Fancy", [f"t{n}"], ["y"])], f"1 node, model.onnx: node {n}"),
+                              ([m.node("Fancy", ["x"], ["a"]), *chain, m.node("Fancy", [f"t{n}"], ["y"]), m.node("Fancy", ["y"], ["z"])], "2 nodes, first model.onnx: node 0")):
+            done, seconds, peak = self.measured(self.model(nodes, outputs=[m.value(f"t{n}")]), "show")
+            self.assertEqual(done.returncode, 4, done.stderr)
+            self.assertIn(f"Fancy (version 17): {places}", done.stderr)
+            self.assertEqual(done.stderr.count("error["), 1, done.stderr)
+            self.assertLess(seconds, measured.SECONDS)
+            self.assertLess(peak - base, 0.6 * (valid - base), places)
 
     def test_many_of_everything(self):
         """50,000 of what a model may have: its reading takes no more than in proportion."""

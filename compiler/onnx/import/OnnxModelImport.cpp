@@ -123,6 +123,7 @@ private:
   };
   /// `outputs`: what leaves the nodes.
   bool hasProperNames(const Nodes &nodes, const Scope &scope);
+  bool hasUnknown(const Nodes &nodes, const std::vector<int> &order, const OpGroups *groups);
   void convertNodes(const Nodes &nodes, const Values &outputs, Scope *scope, const Level &level);
   bool restore(const OpGroups &groups, const OpGroups::Group &group, const Nodes &nodes, Scope *scope,
                const Level &level);
@@ -595,6 +596,21 @@ bool ModelImport::hasProperNames(const Nodes &nodes, const Scope &scope) {
   return faults.empty();
 }
 
+/// As hasProperNames, of ops that nobody knows. Nodes that exporting an op has written become that op, whatever they
+/// are: with one of those among them (`groups`, null where none does) only conversion tells.
+bool ModelImport::hasUnknown(const Nodes &nodes, const std::vector<int> &order, const OpGroups *groups) {
+  const std::vector<int> unknown = unknownNodes(nodes, order, &known_);
+  const std::set<int> all(unknown.begin(), unknown.end());
+  for (size_t at = 0; groups && !all.empty() && at < order.size(); ++at)
+    if (const auto group = groups->at(at))
+      for (size_t k = at; k < group->end; ++k)
+        if (all.count(order[k])) return false;
+  for (const int k : unknown)
+    noteUnknown(nodes[k], versionOf(head_.opsets(), domainOf(nodes[k].domain())),
+                NodePlace{request_.name, labelOf(nodes[k], k, "")}.text());
+  return !unknown.empty();
+}
+
 void ModelImport::convertNodes(const Nodes &nodes, const Values &outputs, Scope *scope, const Level &level) {
   if (level.depth == 0 && !hasProperNames(nodes, *scope)) return;
   std::vector<int> cycle;
@@ -613,7 +629,8 @@ void ModelImport::convertNodes(const Nodes &nodes, const Values &outputs, Scope 
   const OpGroups groups(nodes, order, outputs);
   const bool mayRestore =
       !level.references && request_.sizes.empty(); // written for the sizes that it was exported with
-  std::set<int> done;                              // constants of a group that is none
+  if (level.depth == 0 && hasUnknown(nodes, order, mayRestore ? &groups : nullptr)) return;
+  std::set<int> done; // constants of a group that is none
   for (size_t at = 0; at < order.size(); ++at) {
     const int k = order[at];
     if (done.erase(k)) continue;
