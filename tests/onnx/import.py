@@ -582,6 +582,25 @@ class Models(Case):
         data = m.model(m.graph([m.node("ReorderInput", ["x"], ["y"], domain="com.microsoft.nchwc")], [m.value("x", (1, 8, 3, 3))], [m.value("y")]), domains=["com.microsoft.nchwc"])
         self.refused(data, "OPC0421", "com.microsoft.nchwc.ReorderInput", "save the model at level extended", exit_code=4)
 
+    def test_unknown_ops_that_are_reached(self):
+        """Of branches the one that is taken; of what reads a lost value nothing; in functions and behind a node whose graph reads a lost value, too."""
+        def branches(yes, taken=True, more=(), **rest):
+            then, other = m.graph([m.node(yes, ["x"], ["r"])], [], [m.value("r")]), m.graph([m.node("Neg", ["x"], ["r"])], [], [m.value("r")])
+            return m.model(m.graph([*more, m.node("If", ["c"], ["y"], then_branch=then, else_branch=other)], [m.value("x", (2, 3))], [m.value("y")], [m.tensor("c", np.array(taken))]), **rest)
+        self.assertTrue((self.runs(branches("Fancy", False), {"x": X})[0] == -X).all())
+        self.refused(branches("Fancy"), "OPC0421", "has 1 op that", "Fancy (version 17): 1 node, ", "node 0", exit_code=4)
+        self.refused(branches("Fancy", more=[m.node("Other", ["x"], ["o"])]), "OPC0421", "has 2 ops that", "Fancy (version 17): 1 node, ", "Other (version 17): 1 node, ", exit_code=4)
+        self.assertNotIn("Fancy", self.refused(branches("Fancy", False, [m.node("Other", ["x"], ["o"])]), "OPC0421", "has 1 op that", "Other (version 17): 1 node, ", exit_code=4))
+        function = m.field(1, "F") + m.field(4, "a") + m.field(5, "b") + m.field(7, m.node("Fancy", ["a"], ["b"])) + m.field(9, m.field(2, 12)) + m.field(10, "l")
+        self.refused(branches("Relu", more=[m.node("F", ["x"], ["o"], domain="l"), m.node("F", ["x"], ["p"], domain="l")], functions=[function], domains=["l"]), "OPC0421",
+                     "has 1 op that", "Fancy (version 12): 2 nodes, first ", "node 0", exit_code=4)
+        lost = m.graph([m.node("Relu", ["o"], ["r"])], [], [m.value("r")])
+        nodes = [m.node("Other", ["x"], ["o"]), m.node("If", ["c"], ["z"], then_branch=lost, else_branch=lost), m.node("Fancy", ["z"], ["y"])]
+        said = self.refused(m.model(m.graph(nodes, [m.value("x", (2, 3))], [m.value("y")], [m.tensor("c", np.array(True))])), "OPC0421", "has 1 op that", "Other", exit_code=4)
+        self.assertNotIn("Fancy", said)
+        twice = m.node("Fancy", ["x"], ["y"]) + m.field(5, m.attribute("a", 1)) * 2
+        self.refused(m.model(m.graph([twice], [m.value("x", (2, 3))], [m.value("y")])), "OPC0322", "attribute 'a' is given twice")
+
 
 def weighted(initializer):
     return m.model(m.graph([m.node("Add", ["x", "w"], ["y"])], [m.value("x", (2, 3))], [m.value("y")], [initializer]))

@@ -24,6 +24,7 @@
 #include <memory>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace opc::onnx {
@@ -37,10 +38,17 @@ constexpr size_t kConstantBytes = 1 << 20, kFloatConstantBytes = 1 << 10;
 struct Scope {
   const Scope *outer = nullptr;
   std::unordered_map<std::string, Term> values = {};
+  std::unordered_set<std::string> leftOut = {}; // inputs of a function
   const Term *find(const std::string &name) const {
     for (const Scope *s = this; s; s = s->outer)
       if (const auto it = s->values.find(name); it != s->values.end()) return &it->second;
     return nullptr;
+  }
+  /// Whether a call leaves it out. Of any other name without a value it has been said why, or is another's fault.
+  bool isLeftOut(const std::string &name) const {
+    for (const Scope *s = this; s; s = s->outer)
+      if (s->values.count(name)) return s->leftOut.count(name) > 0;
+    return false;
   }
 };
 
@@ -316,8 +324,11 @@ std::vector<Term> ModelImport::call(const Function &function, const Node &node, 
   Attributes given = attributes;
   for (const Attribute &a : function.attribute_proto()) given.emplace(a.name(), &a);
   Scope scope;
-  for (int k = 0; k < function.input_size(); ++k)
-    scope.values[function.input(k)] = static_cast<size_t>(k) < inputs.size() ? inputs[static_cast<size_t>(k)] : nullptr;
+  for (int k = 0; k < function.input_size(); ++k) {
+    const Term given = static_cast<size_t>(k) < inputs.size() ? inputs[static_cast<size_t>(k)] : nullptr;
+    scope.values[function.input(k)] = given;
+    if (!given) scope.leftOut.insert(function.input(k));
+  }
   const Level inner{&opsets, &given, level.prefix + (node.name().empty() ? node.op_type() : node.name()) + "/",
                     level.depth + 1};
   const GraphDraft::Visit visit(&draft_);
@@ -350,7 +361,8 @@ std::vector<Term> ModelImport::inlined(const Graph &graph, const std::vector<Ter
   std::vector<Term> results;
   for (const Value &v : graph.output()) {
     const Term *value = scope.find(v.name());
-    if ((!value || !*value) && errors_ == before && unknown_.empty() && undecided_.empty())
+    const bool isNews = value ? !*value && errors_ == 0 : errors_ == before; // else it has been said why
+    if (isNews && unknown_.empty() && undecided_.empty())
       throw Refusal{"OPC0322", "a graph within the node makes no '" + shown(v.name()) + "'", ""};
     results.push_back(value ? draft_.whole(*value) : nullptr);
   }
@@ -516,14 +528,14 @@ void ModelImport::convert(const Node &node, int index, Scope *scope, const Level
   try {
     std::vector<Term> inputs;
     bool isKnown = true;
-    for (const std::string &read : readsOf(node))
-      if (!scope->find(read)) throw unmade(node, read);
-    for (const std::string &read : node.input()) {
-      const Term *value = read.empty() ? nullptr : scope->find(read);
-      if (value && !*value && level.depth == 0) (void)sayUnmade(read);
-      inputs.push_back(value ? *value : nullptr);
-      isKnown &= read.empty() || *value || level.depth > 0;
+    for (const std::string &read : readsOf(node)) {
+      const Term *value = scope->find(read);
+      if (!value) throw unmade(node, read);
+      if (*value || scope->isLeftOut(read)) continue;
+      if (level.depth == 0) (void)sayUnmade(read);
+      isKnown = false;
     }
+    for (const std::string &read : node.input()) inputs.push_back(read.empty() ? nullptr : *scope->find(read));
     while (!inputs.empty() && !inputs.back() && node.input(static_cast<int>(inputs.size()) - 1).empty())
       inputs.pop_back();
     Attributes attributes;
