@@ -248,6 +248,109 @@ class Quantised(Case):
         self.refused(INVALID, "it has no attribute 'axis'", "QLinearAdd", inputs, domain=ORT, axis=1)
 
 
+class OtherSets(Case):
+    """What an op has in other operator sets alone, and would be passed over in this one: the form of the node's own set runs."""
+
+    def test_attributes(self):
+        x, axis = uniform(2, 3), of([1], np.int64)
+        for op, own, last, form, inputs in (("ReduceMean", 18, 17, {"axes": [1]}, [x, axis]), ("ReduceSum", 13, 12, {"axes": [1]}, [x, axis]), ("ReduceL1", 20, 17, {"axes": [1]}, [x, axis]),
+                                            ("Clip", 11, 10, {"min": 0.25}, [x, of(0.25)]), ("Squeeze", 13, 12, {"axes": [1]}, [x[:, :1], axis]),
+                                            ("Dropout", 12, 11, {"ratio": 0.25}, [x, of(0.25)]), ("Pad", 11, 10, {"pads": [0, 1, 0, 1]}, [x, of([0, 1, 0, 1], np.int64)]),
+                                            ("Slice", 10, 9, {"starts": [1], "ends": [2]}, [x, axis, axis + 1]), ("TopK", 10, 9, {"k": 1}, [x, axis])):
+            with self.subTest(op=op):
+                old, new = self.runs(op, inputs[:1], opset=last, **form), self.runs(op, inputs, range(1, len(inputs)), opset=own)
+                np.testing.assert_array_equal(old, new)
+                name = next(iter(form)) if op != "Slice" else "ends"
+                self.refused(INVALID, f"attribute '{name}' is one of operator sets up to {last}, and the node is of set {own}", op, inputs[:1], opset=own, **form)
+        self.runs("Add", [x, uniform(2)], opset=6, broadcast=1, axis=0)
+        self.refused(INVALID, "attribute 'axis' is one of operator sets up to 6, and the node is of set 7", "Add", [x, uniform(3)], opset=7, axis=1)
+        self.refused(INVALID, "attribute 'split' is one of operator sets up to 12", "Split", [x], opset=13, count=2, axis=1, split=[1, 2])
+        for op, first, form, more in (("Reshape", 14, {"allowzero": 1}, [of([3, 2], np.int64)]), ("Cast", 19, {"saturate": 0}, []), ("Shape", 15, {"start": 1}, []),
+                                      ("ArgMax", 12, {"select_last_index": 1}, []), ("ReduceMax", 18, {"noop_with_empty_axes": 1}, [])):
+            needed = {"to": 10} if op == "Cast" else {}
+            self.runs(op, [x, *more], range(1, 1 + len(more)), opset=first, **form, **needed)
+            for opset in (first - 1, 13 if first == 14 else 11 if first == 12 else 13):
+                self.refused(INVALID, f"opset_version={first} or a later one", op, [x, *more], range(1, 1 + len(more)), opset=opset, **form, **needed)
+
+    def test_inputs(self):
+        x, axis = uniform(2, 3), of([1], np.int64)
+        for op, first, inputs in (("ReduceMean", 18, [x, axis]), ("ReduceSum", 13, [x, axis]), ("Clip", 11, [x, of(0.25)]), ("Squeeze", 13, [x[:, :1], axis]),
+                                  ("Slice", 10, [x, axis, axis + 1]), ("Pad", 18, [x, of([1, 1], np.int64), of(2.0), axis])):
+            with self.subTest(op=op):
+                self.runs(op, inputs, range(1, len(inputs)), opset=first)
+                most = 3 if op == "Pad" else 1
+                self.refused(INVALID, f"input {most} ('i{most}') is too many: the op has at most {most} input{'s' if most > 1 else ''} in operator set {first - 1}", op, inputs,
+                             range(1, len(inputs)), opset=first - 1)
+        statistics = [uniform(3), uniform(3), uniform(3), np.abs(uniform(3))]
+        self.refused(INVALID, "output 3 ('o3') is too many: the op has at most 3 outputs", "BatchNormalization", [x, *statistics], opset=15, count=5, training_mode=1)
+
+    def test_values_of_a_constant(self):
+        self.assertEqual(self.runs("Constant", [], opset=12, value_int=3), 3)
+        self.refused(INVALID, "it has 2 attributes, and a constant has one", "Constant", [], opset=12, value_int=3, value_float=2.0)
+        self.refused(INVALID, "attribute 'value_int' is one of operator set 12 on", "Constant", [], opset=11, value_int=3)
+
+    def test_all_that_onnx_lists(self):
+        """The attributes of each version of each op, as the installed package of ONNX has them."""
+        try:
+            from onnx import defs
+        except ImportError:
+            self.skipTest("the package onnx is not installed")
+        versions = {}
+        for schema in defs.get_all_schemas_with_history():
+            if schema.domain == "" and not schema.deprecated:
+                versions.setdefault(schema.name, {})[schema.since_version] = schema
+        values = {"FLOAT": 1.0, "INT": 1, "STRING": "NOTSET", "FLOATS": [1.0], "INTS": [1]}
+        lenient = {"consumed_inputs", "output_sequence"}  # say nothing of the result, and old exporters write them
+        wrong, asked = [], 0
+        for op, known in versions.items():
+            every = {name: a for schema in known.values() for name, a in schema.attributes.items()}
+            for version, schema in known.items():
+                for name in every.keys() - schema.attributes.keys() - lenient:
+                    kind = str(every[name].type).split(".")[-1]
+                    if kind not in values:
+                        continue
+                    asked += 1
+                    inputs = [uniform(2, 3)] * schema.min_input
+                    done = self.node(op, inputs, opset=version, **{name: values[kind]})
+                    if f"attribute '{name}' is one of operator set" not in done.stderr:
+                        wrong.append((op, version, name, done.stderr))
+        self.assertGreater(asked, 100)
+        self.assertEqual(wrong, [])
+
+
+class Functions(Case):
+    def called(self, nodes, inputs=("a",), attributes=(), **given):
+        """What `opc run` says of a call of a function of the model, of two inputs at most."""
+        x = np.array([[-1, 2, -3]], F32)
+        function = (m.field(1, "F") + b"".join(m.field(4, i) for i in inputs) + m.field(5, "b") + b"".join(m.field(6, a) for a in attributes) + b"".join(m.field(7, n) for n in nodes) +
+                    m.field(9, m.field(2, 17)) + m.field(10, "local"))
+        reads = given.pop("reads", ["x"])
+        with open(os.path.join(self.folder, "model.onnx"), "wb") as f:
+            f.write(m.model(m.graph([m.node("F", reads, ["y"], "N", "local", **given)], [m.value("x", x.shape)], [m.value("y", x.shape)]), functions=[function], domains=["local"]))
+        np.savez(os.path.join(self.folder, "in.npz"), x=x)
+        done, *_ = measured.run([OPC, "run", "model.onnx", "--quiet", "--inputs", "in.npz", "--outputs", "out.npz"], self.folder)
+        return done
+
+    def said(self, done, code, words):
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(done.stderr.count("error["), 1, done.stderr)
+        for word in ('node 0 "N"', words):
+            self.assertIn(word, done.stderr)
+
+    def test_what_a_call_gives(self):
+        relu = [m.node("Relu", ["a"], ["b"])]
+        self.assertEqual(self.called(relu).returncode, 0)
+        self.assertEqual(self.called(relu, attributes=["alpha"], alpha=2.0).returncode, 0)
+        self.said(self.called(relu, reads=["x", "x"]), 3, "F: input 1 is too many: the function has at most 1 input")
+        self.said(self.called(relu, attributes=["alpha"], alhpa=2.0), 3, "F: the function has no attribute 'alhpa'")
+
+    def test_what_fails_is_said_once(self):
+        """What reads the result of a node that fails is not at fault, in a function as little as in the model's own graph."""
+        self.said(self.called([m.node("MatMul", ["a", "a"], ["t"]), m.node("Relu", ["t"], ["b"])]), 3, "MatMul: a matrix of 3 columns times one of 1 rows")
+        self.said(self.called([m.node("Fancy", ["a"], ["t"]), m.node("Relu", ["t"], ["b"])]), 4, "the model has 1 op that opc does not import: Fancy (version 17): 1 node")
+        self.assertEqual(self.called([m.node("Clip", ["a", "low"], ["b"])], inputs=("a", "low")).returncode, 0)  # one that is left out is no failure
+
+
 FLAGS = {"ArgMax": ("keepdims", "select_last_index"), "ReduceSum": ("keepdims", "noop_with_empty_axes"), "ReduceMax": ("keepdims",),
          "IsInf": ("detect_negative", "detect_positive")}
 

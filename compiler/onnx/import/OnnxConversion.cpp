@@ -56,6 +56,10 @@ std::string listed(const std::vector<std::string> &words) {
   return list;
 }
 
+std::string exportWith(int64_t version) {
+  return "export the model with opset_version=" + std::to_string(version) + " or a later one";
+}
+
 constexpr size_t kDecidingBytes = 1 << 20;
 
 } // namespace
@@ -88,24 +92,31 @@ std::string Conversion::inputText(size_t index) const {
 
 void Conversion::checkInputs(const std::string &domain) const {
   const OpForm *form = formOf(domain, node.op_type());
-  if (form && form->mostInputs && inputs_.size() > *form->mostInputs)
-    invalid(inputText(*form->mostInputs) + " is too many: the op has at most " + std::to_string(*form->mostInputs) +
-            (*form->mostInputs == 1 ? " input" : " inputs"));
+  const std::optional<size_t> most = form ? mostIn(form->inputs, version) : std::nullopt;
+  if (!most || inputs_.size() <= *most) return;
+  const std::string in = form->inputs.size() > 1 ? " in operator set " + std::to_string(version) : "";
+  const auto later = std::find_if(form->inputs.begin(), form->inputs.end(), [&](const auto &from) {
+    return from.first > version && (!from.second || *from.second >= inputs_.size());
+  });
+  invalid(inputText(*most) + " is too many: the op has at most " + std::to_string(*most) +
+              (*most == 1 ? " input" : " inputs") + in,
+          later == form->inputs.end() ? "" : exportWith(later->first));
 }
 
 void Conversion::checkOutputs(const std::string &domain) const {
   const OpForm *form = formOf(domain, node.op_type());
-  if (!form || !form->mostOutputs) return;
-  for (int k = static_cast<int>(*form->mostOutputs); k < node.output_size(); ++k)
-    if (wants(k)) invalid(tooManyOutputs(node, k, *form->mostOutputs));
+  const std::optional<size_t> most = form ? mostIn(form->outputs, version) : std::nullopt;
+  if (!most) return;
+  for (int k = static_cast<int>(*most); k < node.output_size(); ++k)
+    if (wants(k)) invalid(tooManyOutputs(node, k, *most));
 }
 
 void Conversion::checkVersion(const std::string &domain) const {
   const OpForm *form = formOf(domain, node.op_type());
   if (!form || !domain.empty() || form->versions.empty() || version >= form->versions.front()) return;
-  const std::string first = std::to_string(form->versions.front());
-  invalid("the op exists from operator set " + first + " on, and the node is of set " + std::to_string(version),
-          "export the model with opset_version=" + first + " or a later one");
+  invalid("the op exists from operator set " + std::to_string(form->versions.front()) + " on, and the node is of set " +
+              std::to_string(version),
+          exportWith(form->versions.front()));
 }
 
 void Conversion::checkAttributes(const std::string &domain) const {
@@ -117,10 +128,24 @@ void Conversion::checkAttributes(const std::string &domain) const {
       invalid("it has no attribute '" + shown(name) + "'", didYouMeanAmong(name, known, "the op has no attributes"));
 }
 
+void Conversion::checkSet(const OpForm &form, const std::string &attribute) const {
+  const auto known = form.sets.find(attribute);
+  if (known == form.sets.end()) return;
+  const auto [first, last] = known->second;
+  const std::string here = ", and the node is of set " + std::to_string(version);
+  if (version < first)
+    invalid("attribute '" + attribute + "' is one of operator set " + std::to_string(first) + " on" + here,
+            exportWith(first));
+  if (version > last)
+    invalid("attribute '" + attribute + "' is one of operator sets up to " + std::to_string(last) + here,
+            "in the node's set the op has another form: export the model again");
+}
+
 void Conversion::checkValues(const std::string &domain) const {
   const OpForm *form = formOf(domain, node.op_type());
   if (!form) return;
   for (const auto &[name, attribute] : attributes_) {
+    checkSet(*form, name);
     const auto known = form->values.find(name);
     if (known == form->values.end()) continue;
     const int kind = kindOf(*attribute);

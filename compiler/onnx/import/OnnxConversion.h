@@ -15,6 +15,8 @@
 
 namespace opc::onnx {
 
+struct OpForm;
+
 /// A value that must be known while importing and is not.
 struct Undecided {
   Term term;
@@ -162,6 +164,8 @@ public:
 
 private:
   void checkOne(size_t input) const;
+  /// Refuses an attribute that other operator sets have.
+  void checkSet(const OpForm &form, const std::string &attribute) const;
   std::vector<Term> inputs_;
   const std::map<std::string, const Attribute *> &attributes_;
   mutable std::set<std::string> asked_; // attributes that the converter knows

@@ -277,8 +277,10 @@ void ModelImport::readInitializers(const Graph &graph, Scope *scope, const std::
 }
 
 Term ModelImport::constantNode(const Node &node, const Attributes &attributes, const Level &level) {
-  static const std::map<std::string, const Attribute *> kNone;
   Conversion c(draft_, node, level.opsets->at(""), {}, attributes, this);
+  c.checkValues("");
+  if (attributes.size() > 1)
+    c.invalid("it has " + std::to_string(attributes.size()) + " attributes, and a constant has one, its value");
   const auto list = [&](const std::vector<double> &values, const Shape &shape) {
     return c.constant(kFloat, shape, values);
   };
@@ -305,6 +307,22 @@ Term ModelImport::constantNode(const Node &node, const Attributes &attributes, c
   c.invalid("it has no value");
 }
 
+/// Throws Refusal where the call gives what the function does not take.
+void checkCall(const Function &function, const std::vector<Term> &inputs, const Attributes &attributes) {
+  const auto most = static_cast<size_t>(function.input_size());
+  if (inputs.size() > most)
+    throw Refusal{"OPC0322",
+                  "input " + std::to_string(most) + " is too many: the function has " +
+                      (most ? "at most " + std::to_string(most) : "no") + (most == 1 ? " input" : " inputs"),
+                  ""};
+  std::vector<std::string> known(function.attribute().begin(), function.attribute().end());
+  for (const Attribute &a : function.attribute_proto()) known.push_back(a.name());
+  for (const auto &[name, attribute] : attributes)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw Refusal{"OPC0322", "the function has no attribute '" + shown(name) + "'",
+                    didYouMeanAmong(name, known, "the function has no attributes")};
+}
+
 std::vector<Term> ModelImport::call(const Function &function, const Node &node, const std::vector<Term> &inputs,
                                     const Attributes &attributes, const Level &level) {
   if (level.depth >= kMaxDepth)
@@ -319,6 +337,7 @@ std::vector<Term> ModelImport::call(const Function &function, const Node &node, 
       &function, [this](const Function *f) {
         if (const auto at = calls_.find(f); !at->second) calls_.erase(at); // one that calls itself is not tried again
       });
+  checkCall(function, inputs, attributes);
   Opsets opsets = *level.opsets;
   for (const OperatorSet &o : function.opset_import()) opsets[domainOf(o.domain())] = o.version();
   Attributes given = attributes;
