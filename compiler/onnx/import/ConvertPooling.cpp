@@ -193,9 +193,12 @@ void convertMaxUnpool(Conversion &c) {
   DimVector from = x->shape().dim_vec();
   for (size_t k = 0; k < w.dims(); ++k)
     from[k + 2] = (from[k + 2] - 1) * w.strides[k] + w.kernel[k] - w.before[k] - w.after[k];
+  for (int64_t d : from)
+    if (d < 0) c.invalid("a result of " + Shape(from).ToString());
+  // Windows that overlap have one element twice: it is put, and not added.
   const int64_t count = x->shape().elem_cnt();
-  const Term flat = c.op("scatter_nd", {c.reshape(indices, {count, 1}), c.reshape(x, {count})},
-                         {{"shape", Shape({Shape(from).elem_cnt()})}});
+  const Term none = c.expand(c.scalar(x->type(), 0), Shape({Shape(from).elem_cnt()}));
+  const Term flat = c.op("tensor_scatter_nd_update", {none, c.reshape(x, {count}), c.reshape(indices, {count, 1})});
   const Term y = c.reshape(flat, from);
   if (!c.has(2)) return c.out(y);
   // Indices are within the size that follows from the windows; a larger result has zeros behind.
@@ -226,7 +229,7 @@ void addPooling(ConverterTable *t) {
       "GlobalMaxPool", [](Conversion &c) { c.out(reduced(c, "reduce_max", c.in(0), spatial(c.in(0)), true)); },
       "reduce_max");
   t->add("GlobalLpPool", convertGlobalLp, "abs, square, broadcast_mul, broadcast_pow, reduce_sum");
-  t->add("MaxUnpool", convertMaxUnpool, "scatter_nd");
+  t->add("MaxUnpool", convertMaxUnpool, "tensor_scatter_nd_update");
 }
 
 } // namespace opc::onnx
