@@ -21,8 +21,9 @@ void convertHardSigmoid(Conversion &c) {
 }
 
 void convertSelu(Conversion &c) {
-  const Term x = c.op("elu", {c.in(0)}, {{"alpha", c.f("alpha", 1.67326319217681884765625f)}});
-  c.out(c.scaled(x, c.f("gamma", 1.05070102214813232421875f)));
+  const bool isFirst = c.version < 6; // whose numbers have fewer digits
+  const Term x = c.op("elu", {c.in(0)}, {{"alpha", c.f("alpha", isFirst ? 1.6732f : 1.67326319217681884765625f)}});
+  c.out(c.scaled(x, c.f("gamma", isFirst ? 1.0507f : 1.05070102214813232421875f)));
 }
 
 void convertPRelu(Conversion &c) {

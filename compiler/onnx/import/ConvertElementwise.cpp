@@ -111,8 +111,10 @@ void convertClip(Conversion &c) {
   Term x = c.in(0);
   Term low, high;
   if (c.version < 11) {
-    if (c.hasAttr("min")) low = like(c, x, c.f("min", 0));
-    if (c.hasAttr("max")) high = like(c, x, c.f("max", 0));
+    const bool areThere = c.version >= 6; // those that are left out are the last numbers of f32
+    constexpr double kMost = std::numeric_limits<float>::max();
+    if (areThere || c.hasAttr("min")) low = like(c, x, c.f("min", -kMost));
+    if (areThere || c.hasAttr("max")) high = like(c, x, c.f("max", kMost));
   } else {
     low = c.maybe(1), high = c.maybe(2);
   }

@@ -248,7 +248,15 @@ void convertUpsample(Conversion &c) {
   const Term x = c.in(0);
   Resampling r;
   r.mode = c.s("mode", "nearest"), r.coordinates = "asymmetric", r.nearest = "floor";
-  std::vector<double> scales = c.version < 9 ? c.floats("scales") : c.knownFloats(1);
+  std::vector<double> scales;
+  if (c.version < 7) { // of images alone
+    for (const char *name : {"height_scale", "width_scale"})
+      if (!c.hasAttr(name)) c.invalid(std::string("attribute '") + name + "' is missing");
+    scales = {1, 1, c.f("height_scale", 1), c.f("width_scale", 1)};
+    if (r.mode == "bilinear") r.mode = "linear";
+  } else {
+    scales = c.version < 9 ? c.floats("scales") : c.knownFloats(1);
+  }
   if (scales.size() != static_cast<size_t>(x->rank()))
     c.invalid(std::to_string(scales.size()) + " scales for " + std::to_string(x->rank()) + " axes");
   std::vector<int64_t> axes;
