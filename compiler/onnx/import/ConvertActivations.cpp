@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OnnxConverters.h"
 
+#include <cmath>
+
 namespace opc::onnx {
 namespace {
 
@@ -40,12 +42,15 @@ void convertPRelu(Conversion &c) {
 }
 
 void convertShrink(Conversion &c) {
-  const Term x = c.in(0);
+  const DataType type = c.in(0)->type();
   const double bias = c.f("bias", 0), lambda = c.f("lambd", 0.5);
+  // What whole numbers and a fraction make is cut, not the fraction.
+  const bool isCut = !IsFloatingDataType(type) && bias != std::trunc(bias);
+  const Term x = c.cast(c.in(0), isCut ? kDouble : type);
   const Term below = c.op("broadcast_less", {x, like(c, x, -lambda)}),
              above = c.op("broadcast_greater", {x, like(c, x, lambda)});
   const Term up = c.op("broadcast_add", {x, like(c, x, bias)}), down = c.op("broadcast_sub", {x, like(c, x, bias)});
-  c.out(c.op("where", {below, up, c.op("where", {above, down, like(c, x, 0)})}));
+  c.out(c.cast(c.op("where", {below, up, c.op("where", {above, down, like(c, x, 0)})}), type));
 }
 
 void convertGelu(Conversion &c) { c.out(c.op(c.s("approximate", "none") == "tanh" ? "fast_gelu" : "gelu", {c.in(0)})); }

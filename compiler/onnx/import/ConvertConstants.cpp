@@ -54,6 +54,14 @@ Term rangeFrom(const Conversion &c, DataType type, const Term &start, const Term
 }
 
 /// How many steps of `by` lead from `from` to `to`, as i64[1].
+/// How many steps of `by` lead from `from` to `to`, where f64 does not have all numbers between.
+double wholeSteps(int64_t from, int64_t to, int64_t by) {
+  if (by > 0 ? to <= from : to >= from) return 0;
+  const auto low = static_cast<uint64_t>(by > 0 ? from : to), high = static_cast<uint64_t>(by > 0 ? to : from);
+  const auto size = by > 0 ? static_cast<uint64_t>(by) : uint64_t{0} - static_cast<uint64_t>(by);
+  return static_cast<double>((high - low - 1) / size + 1);
+}
+
 Term stepsOfRun(Conversion &c, const Term &from, const Term &to, double by) {
   Term distance = by > 0 ? c.op("broadcast_sub", {c.op("broadcast_maximum", {to, from}), from})
                          : c.op("broadcast_sub", {from, c.op("broadcast_minimum", {to, from})});
@@ -111,7 +119,8 @@ void convertRange(Conversion &c) {
   }
   if (by == 0 || !std::isfinite(by)) c.invalid("a step of " + std::to_string(by));
   if (isOpen) return rangeOfRun(c, by);
-  const double length = std::max(0.0, std::ceil((c.knownFloat(1) - c.knownFloat(0)) / by));
+  const double length = c.in(0)->type() == kInt64 ? wholeSteps(c.knownInt(0), c.knownInt(1), c.knownInt(2))
+                                                  : std::max(0.0, std::ceil((c.knownFloat(1) - c.knownFloat(0)) / by));
   if (!(length <= static_cast<double>(kMostMade))) c.invalid("a range of " + std::to_string(length) + " elements");
   c.out(rangeFrom(c, c.in(0)->type(), c.in(0), c.in(2), static_cast<int64_t>(length)));
 }

@@ -52,7 +52,7 @@ void reduction(ConverterTable *t, const std::string &name, int64_t axesInput, co
         if (isNone && c.flag("noop_with_empty_axes", false)) {
           Term same = before ? before(c, x) : x;
           if (after) same = after(c, same);
-          return c.out(same == x ? c.op("identity", {x}) : same);
+          return c.out(same == x ? c.op("identity", {x}) : c.cast(same, x->type()));
         }
         if (isNone) {
           axes.emplace(static_cast<size_t>(x->rank()));
