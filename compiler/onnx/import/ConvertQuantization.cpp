@@ -119,6 +119,14 @@ void quantizeStored(Conversion &c, DataType type) {
   c.out(c.op("cast", {y}, {{"dtype", type}, {"saturate", c.flag("saturate", true)}}));
 }
 
+/// In which input 0 is divided by its scale: that of the two that has more of the numbers, if the node does not say.
+DataType divisionType(const Conversion &c) {
+  if (const int64_t asked = c.i("precision", 0)) return c.elementTypeOf(asked);
+  const DataType type = c.in(0)->type();
+  const bool isHalf = type == kFloat16 || type == kBFloat16;
+  return !c.in(0)->isFloating() || (isHalf && c.in(1)->type() != type) ? kFloat : type;
+}
+
 void convertQuantize(Conversion &c) {
   const int64_t asked = c.i("output_dtype", 0);
   const DataType type = c.has(2) ? c.draft.typeInModel(*c.in(2)) : asked ? c.elementTypeOf(asked) : kUInt8;
@@ -137,7 +145,7 @@ void convertQuantize(Conversion &c) {
     return c.out(
         c.op("requantize", withZero(c, known->integers, steps, zero), {{"axis", known->axis}, {"dtype", type}}));
   }
-  c.out(quantized(c, c.cast(x, x->isFloating() ? x->type() : kFloat), scale, zero, type, axis));
+  c.out(quantized(c, c.cast(x, divisionType(c)), scale, zero, type, axis));
 }
 
 /// Blocks, and floats of a byte and less: (x - zero) * scale.
