@@ -96,6 +96,20 @@ class FineTuning(onnx_import.Case):
         made = self.gradients(path, {"x": x}, "--wrt", "k")
         near(made["k.grad"], np.outer((np.clip((np.clip(np.rint(x / F32(0.05)) + 3, -128, 127) - 3) * F32(0.05), -1, 1)).sum(0), w.sum(1)))
 
+    def test_scales_of_quantised_ops_are_not_trained(self):
+        zero, scales = np.array(3, np.uint8), {f"s{k}": np.array(0.1 + k / 100, F32) for k in range(3)}
+        unary = ["x", "s0", "z", "s1", "z"]
+        for op, inputs, form in (("QLinearSigmoid", unary, {}), ("QLinearLeakyRelu", unary, {"alpha": 0.1}), ("QLinearSoftmax", unary, {"axis": -1, "opset": 17}),
+                                 ("QLinearGlobalAveragePool", unary, {}), ("QLinearAveragePool", unary, {"kernel_shape": [2, 2]}),
+                                 ("QLinearConcat", ["s0", "z", "x", "s1", "z", "x", "s2", "z"], {"axis": 1})):
+            with self.subTest(op=op):
+                used = {"z": zero, **{name: v for name, v in scales.items() if name in inputs}}
+                nodes = [m.node(op, inputs, ["y"], domain="com.microsoft", **form)]
+                path = self.file("model.onnx", m.model(m.graph(nodes, [m.value("x", (1, 2, 3, 3), 2)], [m.value("y", None, 2)], [m.tensor(k, v) for k, v in used.items()]),
+                                                       domains=["com.microsoft"]))
+                trained = self.variables(path)
+                self.assertEqual({name: trained[name] for name in used if name in scales}, {name: False for name in used if name in scales})
+
     def given(self, nodes, x, initializers, new):
         """y of a model with other values for variables, and what is said."""
         path = self.file("given.onnx", m.model(m.graph(nodes, [m.value("x", x.shape, {"f": 1, "i": 7}[x.dtype.kind])], [m.value("y")],

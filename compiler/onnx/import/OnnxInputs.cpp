@@ -26,14 +26,21 @@ bool isParameter(const Node &node, size_t index) {
       {"Pad", {2}},
       {"QGemm", {1, 2, 4, 5, 7, 8}},
       {"QLinearAdd", {1, 2, 4, 5, 6, 7}},
+      {"QLinearAveragePool", {1, 2, 3, 4}},
       {"QLinearConv", {1, 2, 4, 5, 6, 7}},
+      {"QLinearGlobalAveragePool", {1, 2, 3, 4}},
+      {"QLinearLeakyRelu", {1, 2, 3, 4}},
       {"QLinearMatMul", {1, 2, 4, 5, 6, 7}},
       {"QLinearMul", {1, 2, 4, 5, 6, 7}},
+      {"QLinearSigmoid", {1, 2, 3, 4}},
+      {"QLinearSoftmax", {1, 2, 3, 4}},
       {"QuantizeLinear", {1, 2}},
       {"Range", {0, 1, 2}},
       {"Resize", {1, 2}},
       {"Upsample", {1}},
   };
+  // Behind those of the result any number of tensors, each with its scale and zero point.
+  if (node.op_type() == "QLinearConcat") return index >= 2 && (index - 2) % 3 == 0;
   const auto found = kSettings.find(node.op_type());
   return found == kSettings.end() || !found->second.count(index);
 }
