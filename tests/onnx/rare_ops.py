@@ -501,5 +501,106 @@ class Scalars(Case):
                         self.assertEqual((y.shape, y.dtype, y.item()), ((), np.dtype(kind), expected))
 
 
+class Corners(Case):
+    """Values and sizes at which an op is another one than elsewhere."""
+
+    def test_whole_numbers_without_axes(self):
+        x = np.array([[3, -4], [5, 12]], np.int32)
+        for op, wanted in (("ReduceL1", np.abs(x)), ("ReduceL2", np.abs(x)), ("ReduceSumSquare", x * x), ("ReduceLogSumExp", x), ("ReduceMean", x)):
+            self.close(self.ran(op, [x], opset=18, noop_with_empty_axes=1)["o0"], wanted)
+        self.close(self.ran("ReduceLogSum", [np.abs(x)], opset=18, noop_with_empty_axes=1)["o0"], np.log(np.abs(x)).astype(np.int32))
+
+    def test_windows_that_share_an_element(self):
+        """It is put once, whatever windows name it: by numpy and as PyTorch's max_unpool2d does."""
+        x = uniform(2, 1, 5, 5)
+        x[:, :, 2, 2] = 9
+        form = {"kernel_shape": [3, 3], "strides": [2, 2]}
+        self.write("MaxPool", [x], outputs=2, opset=12, **form)
+        done = self.run_model()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        pooled = dict(np.load(os.path.join(self.folder, "out.npz")))
+        wanted = np.zeros(x.size, F32)
+        wanted[pooled["o1"].reshape(-1)] = pooled["o0"].reshape(-1)
+        self.assertEqual(len(set(pooled["o1"].reshape(-1))), 2)
+        self.close(self.judged("MaxUnpool", [pooled["o0"], pooled["o1"]], opset=11, **form)["o0"], wanted.reshape(x.shape))
+        self.refused(INVALID, "a result of", "MaxUnpool", [pooled["o0"], pooled["o1"]], opset=11, kernel_shape=[1, 1], pads=[9, 9, 9, 9])
+
+    def test_numbers_of_the_first_operator_sets(self):
+        x = uniform(3, 4) * 3
+        for opset, alpha, gamma in ((1, 1.6732, 1.0507), (6, 1.67326319217681884765625, 1.05070102214813232421875)):
+            wanted = gamma * np.where(x > 0, x, alpha * np.expm1(x.astype(np.float64)))
+            self.close(self.ran("Selu", [x], opset=opset)["o0"], wanted, 5e-6)
+        image = uniform(1, 2, 3, 4)
+        wanted = image[:, :, np.arange(6) // 2][..., (np.arange(6) / 1.5).astype(int)]
+        self.close(self.ran("Upsample", [image], opset=1, height_scale=2.0, width_scale=1.5)["o0"], wanted)
+        even = self.ran("Upsample", [image], opset=7, scales=[1.0, 1.0, 2.0, 1.5], mode="linear")["o0"]
+        self.close(self.ran("Upsample", [image], opset=1, height_scale=2.0, width_scale=1.5, mode="bilinear")["o0"], even)
+        ends = np.array([np.inf, -np.inf, np.nan, 1], F32)
+        for opset, most in ((1, np.inf), (6, np.finfo(F32).max), (10, np.finfo(F32).max)):
+            np.testing.assert_array_equal(self.ran("Clip", [ends], opset=opset, min=0.0)["o0"], np.array([most, 0, np.nan, 1], F32))
+        np.testing.assert_array_equal(self.ran("Clip", [ends], opset=6)["o0"], np.clip(ends, -np.finfo(F32).max, np.finfo(F32).max))
+        self.refused(INVALID, "attribute 'width_scale' is missing", "Upsample", [image], opset=1, height_scale=2.0)
+
+    def test_fractions_of_whole_numbers(self):
+        x = np.array([-3, -2, -1, 0, 1, 2, 3], np.int8)
+        self.close(self.ran("Shrink", [x], opset=9, bias=1.5, lambd=0.5)["o0"], np.array([-1, 0, 0, 0, 0, 0, 1], np.int8))
+        large = np.array([1 << 60, -(1 << 60) - 1])
+        self.close(self.ran("Shrink", [large], opset=9, bias=2.0, lambd=0.5)["o0"], np.array([(1 << 60) - 2, -(1 << 60) + 1]))
+
+    def test_ranges_of_large_numbers(self):
+        for start, end, step in (((1 << 53), (1 << 53) + 3, 1), (-(1 << 62), -(1 << 62) - 10, -3), ((1 << 63) - 5, (1 << 63) - 1, 2), (-(1 << 63), (1 << 63) - 1, 1 << 62), (3, 3, 1), (4, 3, 1)):
+            made = self.ran("Range", [np.array(v) for v in (start, end, step)], constants=(0, 1, 2), opset=11)["o0"]
+            self.assertEqual(made.tolist(), list(range(start, end, step)))
+
+    def test_scales_of_another_type(self):
+        """The division is in the type that has more of the numbers, if no attribute says."""
+        x = np.array([1e-3, 5e-3, 9e-3, -1], np.float16)
+        inputs = [x, np.array(2e-8, F32) * F32(2000), np.array(3, np.uint8)]
+        wanted = np.clip(np.rint(x.astype(F32) / inputs[1]) + 3, 0, 255).astype(np.uint8)
+        self.close(self.ran("QuantizeLinear", inputs, opset=23)["o0"], wanted)
+        tiny = np.array([1e-6, 0], np.float16)
+        wanted = np.clip(np.rint(tiny.astype(F32) / F32(1e-8)), 0, 255).astype(np.uint8)
+        self.close(self.ran("QuantizeLinear", [tiny, np.array(1e-8, F32), np.array(0, np.uint8)], opset=23)["o0"], wanted)
+        f32, scale = uniform(64) * 10, np.array(0.0701, F32)
+        halves = f32.astype(np.float16) / scale.astype(np.float16)
+        made = self.ran("QuantizeLinear", [f32, scale, np.array(128, np.uint8)], opset=23, precision=10)["o0"]
+        self.assertLessEqual(np.abs(made.astype(int) - np.clip(np.rint(halves.astype(F32)) + 128, 0, 255)).max(), 1)
+        np.testing.assert_array_equal(made, self.ran("QuantizeLinear", [f32.astype(np.float16), scale.astype(np.float16), np.array(128, np.uint8)], opset=23)["o0"])
+
+    def test_sizes_that_none_has(self):
+        square = uniform(1, 4, 2, 2)
+        for op in ("DepthToSpace", "SpaceToDepth"):
+            self.refused(INVALID, "blocks of 4294967296 do not fit", op, [square], opset=13, blocksize=1 << 32)
+        number = lambda v: np.array(v)
+        mel = [number(100000), number(1 << 24), number(16000), np.array(0, F32), np.array(8000, F32)]
+        self.refused(UNSUPPORTED, "weights of", "MelWeightMatrix", mel, constants=range(5), opset=17)
+        self.refused(INVALID, "edges of", "MelWeightMatrix", [number(2), number(64), number(1), np.array(0, F32), np.array(1e38, F32)], constants=range(5), opset=17)
+        made = self.ran("MelWeightMatrix", [number(2), number(64), number(1), np.array(0, F32), np.array(1e9, F32)], constants=range(5), opset=17)["o0"]
+        self.assertEqual((made.shape, made[1, 0] > 0), ((33, 2), True))  # what lies behind the spectrum has no row
+        self.refused(UNSUPPORTED, "frames of", "STFT", [uniform(1, 1 << 18, 1), number(1), None, number(1 << 17)], constants=(1, 3), opset=17)
+        self.refused(UNSUPPORTED, "an axis of 1099511627776 elements", "Resize", [uniform(1, 1), None, None, np.array([1, 1 << 40])], constants=(3,), opset=13)
+        body = m.graph([m.node("Identity", ["a"], ["b"])], [m.value("a")], [m.value("b")])
+        form = {"opset": 8, "body": body, "num_scan_inputs": 1}
+        x = uniform(2, 3, 4)
+        self.close(self.ran("Scan", [None, x], **form)["o0"], x)
+        for inputs in ([np.array(1, F32)], [uniform(0, 3)], [x, uniform(3, 3)]):
+            self.refused(INVALID, "all inputs have the same batch in front", "Scan", [None, *inputs], **{**form, "num_scan_inputs": len(inputs)})
+        self.refused(INVALID, "it has nothing to go over", "Scan", [None, x], **{**form, "num_scan_inputs": 0})
+
+    def test_tensors_of_several_ranks(self):
+        nodes = [m.node("SequenceConstruct", ["i0", "i1"], ["s"]), m.node("ConcatFromSequence", ["s"], ["o0"], "N", axis=2, new_axis=1)]
+        for other, code in ((uniform(2, 3), 0), (np.array(1, F32), 3)):
+            given = {"i0": uniform(2, 3), "i1": other}
+            with open(os.path.join(self.folder, "model.onnx"), "wb") as f:
+                f.write(m.model(m.graph(nodes, [m.value(n, a.shape) for n, a in given.items()], [m.value("o0", None, 0)])))
+            np.savez(os.path.join(self.folder, "in.npz"), **given)
+            done = self.run_model()
+            self.assertEqual(done.returncode, code, done.stderr)
+            if code:
+                self.assertIn("tensors of the ranks 2 and 0", done.stderr)
+            else:
+                self.close(np.load(os.path.join(self.folder, "out.npz"))["o0"], np.stack(list(given.values()), 2))
+
+
 if __name__ == "__main__":
     unittest.main()

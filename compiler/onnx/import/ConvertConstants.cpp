@@ -4,6 +4,7 @@
 #include "OnnxLimits.h"
 #include "OnnxTensorData.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace opc::onnx {
@@ -53,7 +54,6 @@ Term rangeFrom(const Conversion &c, DataType type, const Term &start, const Term
   return c.constant(type, shape, list);
 }
 
-/// How many steps of `by` lead from `from` to `to`, as i64[1].
 /// How many steps of `by` lead from `from` to `to`, where f64 does not have all numbers between.
 double wholeSteps(int64_t from, int64_t to, int64_t by) {
   if (by > 0 ? to <= from : to >= from) return 0;
@@ -62,6 +62,7 @@ double wholeSteps(int64_t from, int64_t to, int64_t by) {
   return static_cast<double>((high - low - 1) / size + 1);
 }
 
+/// How many steps of `by` lead from `from` to `to`, as i64[1].
 Term stepsOfRun(Conversion &c, const Term &from, const Term &to, double by) {
   Term distance = by > 0 ? c.op("broadcast_sub", {c.op("broadcast_maximum", {to, from}), from})
                          : c.op("broadcast_sub", {from, c.op("broadcast_minimum", {to, from})});
@@ -155,6 +156,8 @@ void window(ConverterTable *t, const std::string &op, double a0, double a1, doub
       "a constant");
 }
 
+constexpr double kMostEdge = 1e15; // a whole number in f64
+
 /// Triangles over the bins of a spectrum, evenly spaced by pitch (ONNX's definition).
 void convertMelWeights(Conversion &c) {
   const int64_t bins = c.knownInt(0), length = c.knownInt(1), rate = c.knownInt(2);
@@ -162,13 +165,15 @@ void convertMelWeights(Conversion &c) {
   if (bins < 1 || length < 1 || rate < 1 || bins > 100000 || length > (1 << 24))
     c.invalid("sizes of " + std::to_string(bins) + " and " + std::to_string(length));
   const int64_t columns = bins, rows = length / 2 + 1;
+  if (columns > kMostMade / rows) c.unsupported("weights of " + Shape({rows, columns}).ToString());
   const auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
   std::vector<int64_t> edges;
   const double from = mel(low), step = (mel(high) - from) / static_cast<double>(bins + 2);
   for (int64_t k = 0; k < bins + 2; ++k) {
     const double hertz = 700 * (std::pow(10, (from + static_cast<double>(k) * step) / 2595) - 1);
-    edges.push_back(
-        static_cast<int64_t>(std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate))));
+    const double edge = std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate));
+    if (!(std::abs(edge) < kMostEdge)) c.invalid("edges of " + std::to_string(low) + " and " + std::to_string(high));
+    edges.push_back(static_cast<int64_t>(edge));
   }
   std::vector<double> list(static_cast<size_t>(rows * columns), 0);
   const auto put = [&](int64_t row, int64_t column, double v) {
@@ -178,9 +183,10 @@ void convertMelWeights(Conversion &c) {
     const int64_t left = edges[static_cast<size_t>(k)], middle = edges[static_cast<size_t>(k + 1)],
                   right = edges[static_cast<size_t>(k + 2)];
     if (middle == left) put(middle, k, 1);
-    for (int64_t j = left; middle > left && j <= middle; ++j)
+    const auto first = [](int64_t j) { return std::max<int64_t>(j, 0); };
+    for (int64_t j = first(left); middle > left && j <= middle && j < rows; ++j)
       put(j, k, static_cast<double>(j - left) / static_cast<double>(middle - left));
-    for (int64_t j = middle; right > middle && j < right; ++j)
+    for (int64_t j = first(middle); right > middle && j < right && j < rows; ++j)
       put(j, k, static_cast<double>(right - j) / static_cast<double>(right - middle));
   }
   c.out(c.constant(c.elementTypeOf(c.i("output_datatype", 1)), Shape({rows, columns}), list));

@@ -457,6 +457,12 @@ void convertScan(Conversion &c) {
   // Operator set 8: everything has a batch in front.
   if (c.has(0)) c.unsupported("lengths of the sequences (sequence_lens)");
   const auto directions = list("directions", over);
+  if (sequences.empty()) c.invalid("it has nothing to go over");
+  for (size_t k = skip; k < c.inputCount(); ++k)
+    if (c.in(k)->rank() < 1 || c.in(k)->dim(0) < 1 || sequences[0]->rank() < 1 ||
+        c.in(k)->dim(0) != sequences[0]->dim(0))
+      c.invalid(c.inputText(k) + " is " + c.in(k)->desc.toString() +
+                ", and all inputs have the same batch in front, of one at least");
   const int64_t batch = sequences[0]->dim(0);
   std::vector<std::vector<Term>> rows(states + outs);
   const auto row = [&](const Term &t, int64_t b) {

@@ -9,10 +9,11 @@
 namespace opc::onnx {
 namespace {
 
-constexpr int64_t kMostCells = 1 << 23; // of a constant
-constexpr int64_t kAtOnce = 1 << 19;    // of a matrix with which one product is faster than those of factors
-constexpr int64_t kLeast = 64;          // points that are not cut up
-constexpr int64_t kMostAtOnce = 1448;   // points of which all make no more than kMostCells
+constexpr int64_t kMostCells = 1 << 23;  // of a constant
+constexpr int64_t kMostPlaces = 1 << 26; // of a signal that frames are of
+constexpr int64_t kAtOnce = 1 << 19;     // of a matrix with which one product is faster than those of factors
+constexpr int64_t kLeast = 64;           // points that are not cut up
+constexpr int64_t kMostAtOnce = 1448;    // points of which all make no more than kMostCells
 
 /// Transforms of [rows, points, 1 or 2] to [rows, points, 2], real and imaginary parts in f64.
 class Fourier {
@@ -160,6 +161,8 @@ void convertStft(Conversion &c) {
               std::to_string(x->dim(1)));
   if (c.has(2) && c.in(2)->shape() != Shape({length})) c.invalid("its window is " + c.in(2)->shape().ToString());
   const int64_t frames = (x->dim(1) - length) / step + 1;
+  if (frames > kMostPlaces / length)
+    c.unsupported(std::to_string(frames) + " frames of " + std::to_string(length) + " elements");
   std::vector<int64_t> places;
   for (int64_t f = 0; f < frames; ++f)
     for (int64_t k = 0; k < length; ++k) places.push_back(f * step + k);

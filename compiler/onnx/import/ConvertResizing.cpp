@@ -123,6 +123,7 @@ Term resampled(Conversion &c, const Resampling &r, Term x, int64_t axis, const A
   if (a.from < 1) c.invalid("axis " + std::to_string(axis) + " is empty");
   if (a.to < 1) return c.slice(x, axis, 0, 0, 1);
   if (r.mode == "nearest") {
+    if (a.to > kMostWeights) c.unsupported("an axis of " + std::to_string(a.to) + " elements");
     std::vector<int64_t> places;
     for (int64_t k = 0; k < a.to; ++k)
       places.push_back(std::clamp<int64_t>(nearestTo(coordinate<float>(r, a, k), r.nearest), 0, a.from - 1));

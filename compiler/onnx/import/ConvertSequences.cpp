@@ -99,6 +99,10 @@ void convertConcatFrom(Conversion &c) {
   if (list.empty()) isEmpty(c, 0);
   const bool isNew = c.flag("new_axis", false);
   const int64_t axis = c.axisOf(c.required("axis"), list[0]->rank() + isNew);
+  for (const Term &t : list)
+    if (t->rank() != list[0]->rank())
+      c.invalid("its sequence has tensors of the ranks " + std::to_string(list[0]->rank()) + " and " +
+                std::to_string(t->rank()));
   if (isNew)
     for (Term &t : list) {
       DimVector dims = t->shape().dim_vec();

@@ -120,11 +120,13 @@ void convertTile(Conversion &c) {
   c.out(y == x ? c.op("identity", {x}) : y);
 }
 
+constexpr int64_t kMostBlock = 1 << 30; // whose square is one of 64 bits
+
 void convertDepthToSpace(Conversion &c) {
   const Term x = c.in(0);
   const int64_t b = c.required("blocksize");
   const std::string mode = c.s("mode", "DCR");
-  if (x->rank() != 4 || b < 1 || x->dim(1) % (b * b))
+  if (x->rank() != 4 || b < 1 || b > kMostBlock || x->dim(1) % (b * b))
     c.invalid("blocks of " + std::to_string(b) + " do not fit " + x->shape().ToString());
   const int64_t n = x->dim(0), depth = x->dim(1) / (b * b), h = x->dim(2), w = x->dim(3);
   Term y;
@@ -138,7 +140,7 @@ void convertDepthToSpace(Conversion &c) {
 void convertSpaceToDepth(Conversion &c) {
   const Term x = c.in(0);
   const int64_t b = c.required("blocksize");
-  if (x->rank() != 4 || b < 1 || x->dim(2) % b || x->dim(3) % b)
+  if (x->rank() != 4 || b < 1 || b > kMostBlock || x->dim(2) % b || x->dim(3) % b)
     c.invalid("blocks of " + std::to_string(b) + " do not fit " + x->shape().ToString());
   const int64_t n = x->dim(0), depth = x->dim(1), h = x->dim(2) / b, w = x->dim(3) / b;
   const Term y = c.transpose(c.reshape(x, {n, depth, h, b, w, b}), {0, 3, 5, 1, 2, 4});
