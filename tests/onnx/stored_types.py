@@ -261,6 +261,19 @@ class StoredTypes(onnx_import.Case):
             for name in a.files:
                 self.assertEqual(a[name].tobytes(), b[name].tobytes(), name)
 
+    def test_operator_sets_of_what_is_read(self):
+        """A type that an op reads decides the operator set as one that it makes does."""
+        for kind, first in (("f8e4m3fn", 19), ("f8e5m2", 19), ("f8e8m0", 24)):
+            graph = self.file("model.onnx", m.model(m.graph([m.node("Cast", ["x"], ["y"], to=1)], [m.value("x", (3,), NUMBERS[kind])], [m.value("y", (3,))]), opset=25))
+            done = self.opc("compile", graph, "--emit", "onnx", "-o", self.path("e.onnx"))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(self.path("e.onnx"), "rb") as f:
+                sets = [dict(m.fields(b)) for n, b in m.fields(f.read()) if n == 8]
+            self.assertEqual([s[2] for s in sets], [first])
+            done = self.opc("compile", graph, "--emit", "onnx", "--opset", str(first - 1), "-o", self.path("e.onnx"))
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(f"the type {kind} is of operator set {first}", done.stderr)
+
     def test_refused(self):
         body = m.graph([m.node("Add", ["x", "x"], ["y"], "sum")], [m.value("x", (3,), NUMBERS["f8e5m2fnuz"])], [m.value("y")])
         self.refused(m.model(body, opset=25), "OPC0422", "f8e5m2fnuz, which no op computes in", 'node 0 "sum"', "Cast before it", exit_code=4)

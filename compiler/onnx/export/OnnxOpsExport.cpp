@@ -129,7 +129,9 @@ void OpsExport::write(const GraphOp &op, Nodes &nodes, std::map<std::string, Wir
   if (const std::string fault = fillDescs(*wires, &instance); !fault.empty()) return refuse(op, fault);
   try {
     Emission e(nodes, op, instance, *wires, *next, opset_, *this);
-    for (const GraphTensor &t : op.outputs) e.need(opsetOf(t.dtype), std::string("the type ") + dataTypeName(t.dtype));
+    for (const auto *descs : {&instance.inputDescs(), &instance.outputDescs()})
+      for (const user_op::TensorDesc &d : *descs)
+        e.need(opsetOf(d.data_type()), std::string("the type ") + dataTypeName(d.data_type()));
     const size_t written = next->size();
     const bool isOwn = emit(emitter, e);
     const std::vector<onnx::Node *> made = e.finish();
