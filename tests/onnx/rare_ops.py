@@ -580,6 +580,7 @@ class Corners(Case):
         self.refused(UNSUPPORTED, "frames of", "STFT", [uniform(1, 1 << 18, 1), number(1), None, number(1 << 17)], constants=(1, 3), opset=17)
         self.refused(UNSUPPORTED, "an axis of 1099511627776 elements", "Resize", [uniform(1, 1), None, None, np.array([1, 1 << 40])], constants=(3,), opset=13)
         body = m.graph([m.node("Identity", ["a"], ["b"])], [m.value("a")], [m.value("b")])
+        self.refused(INVALID, "windows of pads alone", "MaxPool", [uniform(1, 1, 0, 4)], outputs=2, opset=12, kernel_shape=[2, 2], pads=[1, 0, 1, 0], storage_order=1)
         form = {"opset": 8, "body": body, "num_scan_inputs": 1}
         x = uniform(2, 3, 4)
         self.close(self.ran("Scan", [None, x], **form)["o0"], x)

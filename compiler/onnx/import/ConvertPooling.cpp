@@ -69,6 +69,8 @@ Term inPlane(Conversion &c, const Term &indices, const Term &from, const std::ve
 Term wholeIndices(Conversion &c, const Term &indices, const Term &pooled, const std::vector<int64_t> &before,
                   const Term &images) {
   const int64_t plane = images->shape().Count(2), count = images->dim(0) * images->dim(1);
+  if (plane == 0 && indices->shape().elem_cnt() > 0)
+    c.invalid("windows of pads alone, whose largest elements have no places: images of " + images->shape().ToString());
   DimVector dims(static_cast<size_t>(images->rank()), 1);
   dims[0] = images->dim(0), dims[1] = images->dim(1);
   std::vector<int64_t> begins;
