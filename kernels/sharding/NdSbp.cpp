@@ -91,7 +91,8 @@ bool isLegal(const Shape &shape, DataType type, const NdSbp &states, const std::
   std::vector<int64_t> smallest(shape.begin(), shape.end()); // the last piece is never larger than another
   for (size_t m = 0; m < dims.size(); ++m) {
     if (states[m].kind() == SbpParallel::kUnset) return false;
-    if (states[m].has_partial_sum_parallel() && (type == kBool || !isTensorDataType(type))) return false;
+    // What is only moved and converted is added by nobody.
+    if (states[m].has_partial_sum_parallel() && !IsFloatingDataType(type) && !IsIntegralDataType(type)) return false;
     if (!states[m].has_split_parallel()) continue;
     const int64_t axis = states[m].axis();
     if (axis < 0 || axis >= shape.NumAxes()) return false;

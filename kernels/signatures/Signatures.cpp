@@ -4,6 +4,7 @@
 #include "HostContexts.h"
 #include "PluginCode.h"
 #include "TextParts.h"
+#include "opc/Scalar.h"
 
 #include <algorithm>
 #include <map>
@@ -214,7 +215,16 @@ private:
     found_.push_back(signature(in, out));
   }
 
+  /// Quotients of integers are rounded: those of addends do not add up to the sum's.
+  bool roundsQuotients() const {
+    const auto &function = op_.def().scalar;
+    return function && !op_.outputDescs().empty() && IsIntegralDataType(op_.outputDescs()[0].data_type()) &&
+           std::any_of(function->nodes().begin(), function->nodes().end(),
+                       [](const auto &node) { return node.op == scalar::ScalarOp::kDiv; });
+  }
+
   void linearGroup(const user_op::LinearGroup &group) {
+    if (roundsQuotients()) return;
     States in, out;
     bool isThere = false; // else all its inputs are optional ones that this op does without
     for (size_t t = 0; t < inputs_.size(); ++t) {
@@ -302,7 +312,8 @@ Status checkTerms(const OpDef &def, const user_op::ShardingRule &rule, const Rul
   return Status::ok();
 }
 
-bool hasAddition(DataType type) { return type != kBool && isTensorDataType(type); }
+/// Types that are only moved and converted have none.
+bool hasAddition(DataType type) { return IsFloatingDataType(type) || IsIntegralDataType(type); }
 
 } // namespace
 

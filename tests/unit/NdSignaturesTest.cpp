@@ -18,10 +18,10 @@ namespace {
 using Dims = std::vector<int64_t>;
 
 OpInstance instance(const std::string &type, const std::vector<std::pair<std::string, Shape>> &inputs,
-                    const std::map<std::string, AttrValue> &attrs = {}) {
+                    const std::map<std::string, AttrValue> &attrs = {}, DataType numbers = kFloat) {
   SingleOp single{type, {}, attrs};
   for (const auto &[arg, shape] : inputs)
-    single.inputs.emplace_back(arg, user_op::TensorDesc(shape, arg == "indices" ? kInt64 : kFloat));
+    single.inputs.emplace_back(arg, user_op::TensorDesc(shape, arg == "indices" ? kInt64 : numbers));
   auto op = instanceOf(test::registry(), single);
   REQUIRE(op);
   return *op;
@@ -177,6 +177,29 @@ TEST_CASE("attributes that name whole sizes do not hinder a split: filters of a 
   CHECK(has(sound, "(B, S(0)) -> (S(1))"));
   CHECK(has(sound, "(S(1), S(0)) -> (S(1))"));
   CHECK(has(sound, "([S(1), S(1)], [S(0), S(0)]) -> ([S(1), S(1)])")); // 8 groups on 2x2
+}
+
+TEST_CASE("partial sums are of types that are added", "[sbp]") {
+  // A table in bytes that are only moved is looked up where it lies whole, or in columns.
+  const std::vector<std::pair<std::string, Shape>> table{{"in", {8, 6}}, {"indices", {5}}};
+  CHECK(has(texts(instance("gather", table, {}, kFloat16), {2}), "(S(0), B) -> (P)"));
+  for (const DataType type : {kFloat8E4M3FN, kBool}) {
+    const auto list = texts(instance("gather", table, {}, type), {2});
+    CHECK(has(list, "(S(1), B) -> (S(1))"));
+    for (const std::string &text : list) CHECK(text.find('P') == std::string::npos);
+    CHECK_FALSE(isLegal(Shape({8, 6}), type, {SbpParallel::partialSum()}, {2}, true));
+  }
+  CHECK(isLegal(Shape({8, 6}), kInt64, {SbpParallel::partialSum()}, {2}, true));
+}
+
+TEST_CASE("functions of integers that round keep no sums", "[sbp]") {
+  // 3 / 2 + 3 / 2 is 2, and 6 / 2 is 3; products and sums of integers wrap around, however they are put together.
+  const std::vector<std::pair<std::string, Shape>> pair{{"x", {8, 6}}, {"y", {8, 6}}};
+  CHECK(has(texts(instance("broadcast_div", pair), {2}), "(P, B) -> (P)"));
+  CHECK_FALSE(has(texts(instance("broadcast_div", pair, {}, kInt32), {2}), "(P, B) -> (P)"));
+  CHECK(has(texts(instance("broadcast_div", pair, {}, kInt32), {2}), "(S(0), S(0)) -> (S(0))"));
+  CHECK(has(texts(instance("broadcast_mul", pair, {}, kInt32), {2}), "(P, B) -> (P)"));
+  CHECK(has(texts(instance("broadcast_sub", pair, {}, kUInt8), {2}), "(P, P) -> (P)"));
 }
 
 TEST_CASE("a split vocabulary: indices of other devices give 0, indices of nobody are an error", "[sbp]") {
