@@ -67,6 +67,29 @@ bool keepsProductBits(ir::UserOp op, int64_t parts) {
 
 bool isLayer(ir::UserOp op) { return isConvolution(op) || isLinear(op); }
 
+/// Whether the op deals with samples by their place among all of them: on several devices its kernel asks where its
+/// piece lies, which nobody tells a part. Triangles of one matrix; rows that constants name.
+bool countsSamples(ir::UserOp op) {
+  const StringRef type = op.getOpType();
+  if (type == "tril" || type == "triu") return ir::descOf(op.getOuts()[0]).shape().NumAxes() == 2;
+  constexpr StringLiteral kByPlace[] = {"bounded",
+                                        "diagonal_grad",
+                                        "dim_scatter_add",
+                                        "dim_scatter_add_like",
+                                        "dim_scatter_max",
+                                        "dim_scatter_min",
+                                        "dim_scatter_mul",
+                                        "dim_scatter_update",
+                                        "embedding_grad",
+                                        "narrow_grad",
+                                        "scatter_nd_like",
+                                        "slice_update",
+                                        "tensor_scatter_nd_add",
+                                        "tensor_scatter_nd_update",
+                                        "unsorted_segment_sum_like"};
+  return llvm::is_contained(kByPlace, type) && llvm::any_of(op.getArgs(), isSameInAllParts);
+}
+
 /// Whether threads' graphs have a large weight of the op in memory once: they share what they pack, or its kernel reads
 /// it as it lies.
 bool sharesWeights(ir::UserOp op) {
@@ -100,7 +123,7 @@ int64_t samplesOf(ir::UserOp op) {
 
 /// Whether the op is the same on each of `parts` equal parts: it says so, and its rules give those shapes.
 bool computesParts(ir::UserOp op, int64_t parts) {
-  if (isProduct(op) && !keepsProductBits(op, parts)) return false;
+  if (countsSamples(op) || (isProduct(op) && !keepsProductBits(op, parts))) return false;
   auto instance = ir::toInstance(op, *op.def());
   if (!instance) return false;
   const auto signatures = signaturesOf(*instance, parts);

@@ -237,6 +237,46 @@ class BatchProducts(FolderTest):
                 for threads in ("2", "3", "4", "8", "16", "40"):
                     self.assertEqual(rows(512, "-j", threads).tobytes(), whole.tobytes(), (k, n, transposed, threads))
 
+    def test_places_among_all_rows(self):
+        """An op that deals with rows by their place among all of them is given all of them."""
+        rows, width = 8192, 256
+        draw = np.random.default_rng(6)
+        x = draw.standard_normal((rows, width)).astype(np.float32)
+        some, places = draw.standard_normal((4, width)).astype(np.float32), np.array([[8000], [3], [3], [4097]])
+        weights = {f"w{k}": (draw.standard_normal((width, width)) / 16).astype(np.float32) for k in (1, 2, 3)}
+        weights |= {"some": some, "places": places, "lines": np.broadcast_to(places, (4, width))}
+        np.save(self.path("x.npy"), x)
+        box = "".join(attr(key, **listed("at_list_int64", *v)) for key, v in (("start", (5, 0)), ("stop", (9, width)), ("step", (1, 1))))
+
+        def replaced(v):
+            v[5:9] = some
+            return v
+
+        def added(v):
+            np.add.at(v, places[:, 0], some)
+            return v
+
+        cases = {"tril": ("tril", {"in": "h2/out_0"}, "out", "", np.tril), "triu": ("triu", {"in": "h2/out_0"}, "out", attr("diagonal", at_int64=-300), lambda v: np.triu(v, -300)),
+                 "rows": ("slice_update", {"ref": "h2/out_0", "value": "some/out"}, "y", box, replaced),
+                 "tuples": ("tensor_scatter_nd_add", {"params": "h2/out_0", "updates": "some/out", "indices": "places/out"}, "out", "", added),
+                 "lines": ("dim_scatter_add", {"input": "h2/out_0", "index": "lines/out", "src": "some/out"}, "output", attr("dim", at_int32=0), added)}
+        hidden = np.maximum(x.astype(np.float64) @ weights["w1"], 0) @ weights["w2"].astype(np.float64)
+        for name, (kind, inputs, out, attrs, reference) in cases.items():
+            with self.subTest(name):
+                lines = [f'op {{ name: "x" input_conf {{ out: "out" blob_conf {{ {dims(rows, width)} data_type: kFloat }} }} }}']
+                read = {v: value for v, value in weights.items() if v.startswith("w") or f"{v}/out" in inputs.values()}
+                np.savez(self.path("w.npz"), **read)
+                for variable, value in read.items():
+                    dtype, initial = ("kFloat", "constant_conf") if value.dtype == np.float32 else ("kInt64", "constant_int_conf")
+                    lines.append(f'op {{ name: "{variable}" variable_conf {{ out: "out" {dims(*value.shape)} data_type: {dtype} initializer {{ {initial} {{ value: 0 }} }} }} }}')
+                lines += [op("h1", "matmul", {"a": "x/out", "b": "w1/out"}), op("r1", "relu", {"x": "h1/out_0"}), op("h2", "matmul", {"a": "r1/y_0", "b": "w2/out"}),
+                          op("t", kind, inputs, attrs), op("h3", "matmul", {"a": f"t/{out}_0", "b": "w3/out"}), op("r3", "relu", {"x": "h3/out_0"}), 'op { name: "y" output_conf { in: "r3/y_0" } }']
+                with open(self.path("g.pbtxt"), "w", encoding="utf-8") as f:
+                    f.write("\n".join(lines))
+                self.assertTrue(all("t" not in part["ops"] for part in self.parts("g.pbtxt")))
+                wanted = np.maximum(reference(hidden.copy()) @ weights["w3"].astype(np.float64), 0)
+                np.testing.assert_allclose(self.run_graph("g.pbtxt"), wanted, rtol=1e-3, atol=1e-3)
+
     def test_weights_computed_once(self):
         """Packed, as they are with fusion, products of them may round otherwise than as they lie (docs/numerics.md)."""
         draw = np.random.default_rng(8)
