@@ -19,6 +19,11 @@ def layer():
     return g
 
 
+@opc.op("meshes::scaled", sbp=opc.elementwise, broadcast=("x", "y"))
+def scaled(x: opc.Tensor, y: opc.Tensor) -> opc.Tensor:
+    return x * y
+
+
 class Meshes(unittest.TestCase):
     def run_on(self, program):
         program.variables["w"] = np.arange(24, dtype="f").reshape(6, 4) - 12
@@ -28,6 +33,15 @@ class Meshes(unittest.TestCase):
         one = self.run_on(layer().compile())
         for mesh in ((2,), (2, 2)):
             np.testing.assert_array_equal(self.run_on(layer().compile(mesh=mesh)), one)
+
+    def test_an_elementwise_operator_that_repeats_an_input(self):
+        """Its axes count from the right; what is repeated along the one that is cut is whole."""
+        for x, y in (((4, 2), (2,)), ((2,), (4, 2)), ((4, 2), (4, 1)), ((4, 1), (1, 4)), ((3, 4, 2), (4, 1))):
+            a, b = np.arange(np.prod(x), dtype="f").reshape(x) + 1, np.arange(np.prod(y), dtype="f").reshape(y) + 1
+            for states in ("S(0)", "S(1)"):
+                g = opc.Graph("repeated")
+                g.output("z", scaled(g.input("x", x), g.input("y", y)))
+                np.testing.assert_array_equal(g.compile(mesh=(2,), sbp={"z": states}).run(x=a, y=b)["z"], a * b, err_msg=f"{x} {y} {states}")
 
     def test_pins(self):
         for states in ("S(0)", "S(1)", "B"):

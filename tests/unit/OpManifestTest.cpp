@@ -1,6 +1,7 @@
 // Manifests of operators in Python: what is read, and what is refused before anything else happens.
 // SPDX-License-Identifier: Apache-2.0
 #include "OpManifest.h"
+#include "Signatures.h"
 #include "SizeFormula.h"
 
 #include <catch2/catch.hpp>
@@ -68,6 +69,31 @@ TEST_CASE("a manifest's op is a definition as any", "[op_manifest]") {
   CHECK(def.origin.line == 7);
   CHECK(def.said == user_op::Purity::kPure);
   CHECK(manifestOps("version: 1", "empty.ops.pbtxt"));
+}
+
+TEST_CASE("an elementwise op cuts its tensors by axes from the right", "[op_manifest][sbp]") {
+  const auto ops = manifestOps(manifest(" elementwise: true infer { like: \"x\" } code { module: \"acts\" }",
+                                        " input { name: \"x\" } input { name: \"y\" } output { name: \"z\" }"),
+                               "g.ops.pbtxt");
+  REQUIRE(ops);
+  const auto signatures = [&](const Shape &x, const Shape &y, const Shape &z) {
+    OpInstance op(ops->ops[0], {"op", "demo::f", {{"x", {"a/out"}}, {"y", {"b/out"}}}, {{"z", {"op/z_0"}}}, {}});
+    op.inputDescs() = {user_op::TensorDesc(x, kFloat), user_op::TensorDesc(y, kFloat)};
+    op.outputDescs() = {user_op::TensorDesc(z, kFloat)};
+    const auto found = signaturesOf(op, 2);
+    REQUIRE(found);
+    std::vector<std::string> list;
+    for (const SbpSignature &s : *found) list.push_back(signatureText(op, s));
+    return list;
+  };
+  using List = std::vector<std::string>;
+  CHECK(signatures({4, 2}, {4, 2}, {4, 2}) ==
+        List{"(S(0), S(0)) -> (S(0))", "(S(1), S(1)) -> (S(1))", "(B, B) -> (B)"});
+  CHECK(signatures({4, 2}, {2}, {4, 2}) == List{"(S(0), B) -> (S(0))", "(S(1), S(0)) -> (S(1))", "(B, B) -> (B)"});
+  CHECK(signatures({4, 1}, {1, 4}, {4, 4}) == List{"(S(0), B) -> (S(0))", "(B, S(1)) -> (S(1))", "(B, B) -> (B)"});
+  CHECK(signatures({}, {4}, {4}) == List{"(B, S(0)) -> (S(0))", "(B, B) -> (B)"});
+  CHECK(signatures({4, 2}, {4, 2}, {4, 1}) == List{"(S(0), S(0)) -> (S(0))", "(B, B) -> (B)"});
+  CHECK(signatures({1}, {1}, {4}) == List{"(B, B) -> (B)"}); // nobody says what a piece of it is made of
 }
 
 TEST_CASE("a manifest that is cut off anywhere is refused or is whole", "[op_manifest]") {

@@ -154,9 +154,42 @@ std::shared_ptr<const OpCode> codeOf(const manifest::PythonOp &op, const OpDef &
   return code;
 }
 
+/// Alike on every axis, counted from the right as numpy does: what is repeated along an axis is whole.
+Maybe<void> cutAlike(user_op::SbpContext *ctx) {
+  struct Cut {
+    user_op::OpArg arg;
+    const Shape *shape;
+    bool isOutput;
+  };
+  std::vector<Cut> tensors;
+  for (const auto &[arg, i] : ctx->inputs()) tensors.push_back({{arg, i}, &ctx->In(arg, i).shape(), false});
+  for (const auto &[arg, i] : ctx->outputs()) tensors.push_back({{arg, i}, &ctx->Out(arg, i).shape(), true});
+  int64_t rank = 0;
+  for (const Cut &t : tensors) rank = std::max(rank, t.shape->NumAxes());
+  for (int64_t back = rank; back > 0; --back) {
+    const auto sizeOf = [back](const Cut &t) {
+      return t.shape->NumAxes() < back ? 1 : t.shape->At(t.shape->NumAxes() - back);
+    };
+    int64_t size = 1;
+    for (const Cut &t : tensors) size = std::max(size, sizeOf(t));
+    auto builder = ctx->NewBuilder();
+    bool isRead = false, isMade = true;
+    for (const Cut &t : tensors) {
+      const bool has = t.shape->NumAxes() >= back && sizeOf(t) == size;
+      if (t.isOutput)
+        isMade &= has;
+      else
+        isRead |= has;
+      if (has) builder.Split(t.arg, t.shape->NumAxes() - back);
+    }
+    if (isRead && isMade) builder.Build();
+  }
+  return Maybe<void>::Ok();
+}
+
 /// How its tensors may be cut: alike on every axis, or as a rule over axes says; else all whole.
 void fillSharding(const manifest::PythonOp &op, OpDef *def) {
-  if (op.elementwise()) def->getSbp = user_op::GetSbpFnUtil::SplitForEachAxis;
+  if (op.elementwise()) def->getSbp = cutAlike;
   if (!op.sharding().empty()) def->sharding = user_op::ShardingRule(op.sharding());
 }
 
