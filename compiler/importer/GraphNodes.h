@@ -41,6 +41,9 @@ public:
   void warn(int op, const char *code, std::string message, std::string help = "") {
     report(Severity::kWarning, file.opRanges[static_cast<size_t>(op)], code, std::move(message), std::move(help), op);
   }
+  void warn(SourceRange range, const char *code, std::string message, std::string help = "") {
+    report(Severity::kWarning, range, code, std::move(message), std::move(help), -1);
+  }
   size_t errors() const { return errors_; }
   /// Whether the next error is worth a search for what was meant. Searches look at the whole graph, and nobody reads
   /// the hundredth: a graph of which every op is wrong must not take the square of its size.

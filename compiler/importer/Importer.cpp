@@ -53,6 +53,7 @@ public:
       if (ArrayAttr hints = hints_.of(graph_.nodes[i])) made_[i]->setAttr(ir::kHintsAttr, hints);
     }
     func::ReturnOp::create(builder_, builder_.getUnknownLoc());
+    hints_.checkNames(&graph_);
     if (graph_.errors()) return {};
     return module;
   }

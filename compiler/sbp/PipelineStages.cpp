@@ -44,7 +44,6 @@ public:
 
   LogicalResult run() {
     std::vector<Placement> placements = {Placement::dense(request_.dims)};
-    std::vector<bool> named(request_.stages.size(), false);
     for (const StagePlacement &s : request_.stages) {
       std::vector<int64_t> sorted = s.placement.ranks;
       std::sort(sorted.begin(), sorted.end());
@@ -57,16 +56,7 @@ public:
     writePlacements(module_, placements);
     if (request_.stages.empty()) return success();
     Block &block = graphBlock(module_);
-    placeNamed(block, &named);
-    for (size_t s = 0; s < named.size(); ++s)
-      if (!named[s]) {
-        std::vector<std::string> names;
-        for (Operation &op : block)
-          if (ir::isTask(&op) && names.size() < 20000) names.push_back(ir::opName(&op));
-        return emitRequestFinding(module_.getLoc(), "OPC0313",
-                                  "--stage '" + llvm::join(request_.stages[s].ops, ",") + "' names no op of the graph",
-                                  didYouMean(request_.stages[s].ops[0], names, "opc show GRAPH --what ops lists them"));
-      }
+    if (failed(placeNamed(block))) return failure();
     placeForward(block);
     placeOthers(block);
     Builder b(module_.getContext());
@@ -84,19 +74,62 @@ private:
   using Stages = llvm::SmallSetVector<uint32_t, 2>;
   static uint32_t theOne(const Stages &stages) { return stages.size() == 1 ? stages.front() : kWorld; }
 
-  void placeNamed(Block &block, std::vector<bool> *named) {
+  /// Ops that several stages name are in the first of these.
+  LogicalResult placeNamed(Block &block) {
+    std::vector<Globs> stages;
+    for (const StagePlacement &s : request_.stages)
+      stages.push_back({&s.ops, std::vector<bool>(s.ops.size(), false), false});
     for (Operation &op : block) {
       const std::string name = ir::opName(&op);
       if (ir::roleOf(&op) == ir::Role::kForward && !isa<ir::OutputOp>(&op)) forward_[name] = &op;
       if (!ir::isTask(&op)) continue;
-      for (size_t s = 0; s < request_.stages.size() && !place_.contains(&op); ++s)
-        for (const std::string &glob : request_.stages[s].ops)
-          if (glob == name || fnmatch(glob.c_str(), name.c_str(), 0) == 0) {
-            (*named)[s] = true;
-            place_[&op] = static_cast<uint32_t>(s + 1);
-            break;
-          }
+      for (size_t s = 0; s < stages.size(); ++s)
+        if (stages[s].name(name, !place_.contains(&op))) {
+          stages[s].places = true;
+          place_[&op] = static_cast<uint32_t>(s + 1);
+        }
     }
+    return checkNamed(block, stages);
+  }
+
+  /// The names of a stage's ops, and which of them have been met.
+  struct Globs {
+    const std::vector<std::string> *globs;
+    std::vector<bool> met;
+    bool places = false;
+
+    /// Whether a glob fits an op that is free. Where nothing hangs on that, those that have been met are not tried.
+    bool name(const std::string &op, bool isFree) {
+      bool any = false;
+      for (size_t g = 0; g < globs->size(); ++g) {
+        const std::string &glob = (*globs)[g];
+        if (met[g] && (any || !isFree)) continue;
+        if (glob != op && fnmatch(glob.c_str(), op.c_str(), 0) != 0) continue;
+        met[g] = true;
+        any |= isFree;
+      }
+      return any;
+    }
+  };
+
+  LogicalResult checkNamed(Block &block, const std::vector<Globs> &stages) {
+    for (const Globs &stage : stages) {
+      for (size_t g = 0; g < stage.met.size(); ++g) {
+        if (stage.met[g]) continue;
+        const std::string &glob = (*stage.globs)[g];
+        std::vector<std::string> names;
+        for (Operation &op : block)
+          if (ir::isTask(&op) && names.size() < 20000) names.push_back(ir::opName(&op));
+        return emitRequestFinding(module_.getLoc(), "OPC0313", "--stage '" + glob + "' names no op of the graph",
+                                  didYouMean(glob, names, "opc show GRAPH --what ops lists them"));
+      }
+      if (!stage.places)
+        return emitRequestFinding(module_.getLoc(), "OPC0313",
+                                  "--stage '" + llvm::join(*stage.globs, ",") +
+                                      "' has no op: those that it names are in stages before it",
+                                  "an op is in the first stage that names it");
+    }
+    return success();
   }
 
   /// Forward ops that no stage names: the last stage that they read from. What is computed of variables and constants

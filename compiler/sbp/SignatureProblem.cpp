@@ -125,6 +125,7 @@ private:
     StatePins::OpPins pins = pins_.of(op);
     for (auto &[slot, states] : pins.states) {
       const std::vector<int64_t> &dims = out_.placements[placement].dims;
+      if (isBroadcast(states)) states = broadcastStates(dims.size());
       if (states.size() != dims.size())
         return refuse(op, pins,
                       " has " + std::to_string(states.size()) + " states, and op " + ir::opName(op) + " is on " +

@@ -33,7 +33,8 @@ LogicalResult StatePins::check() {
     for (Attribute a : hints) {
       if (isa<UnitAttr>(a)) continue;
       auto state = dyn_cast<ir::StateAttr>(a);
-      if (state && state.getCodes().size() == meshRank) continue;
+      // Files of one device say B of everything, whatever mesh they meet.
+      if (state && (state.getCodes().size() == meshRank || isBroadcast(state.getStates()))) continue;
       ok = false;
       emitFinding(op.getLoc(), "OPC0311",
                   "the graph asks for the state '" + (state ? toString(state.getStates()) : cast<StringAttr>(a).str()) +
