@@ -188,6 +188,25 @@ def recomputed_stages(folder):
         check(f"recomputed stages, left out: {left_out}", holds, done.stderr)
 
 
+def speeds(folder):
+    """docs/simulation.md: the planner's seconds of ops are the simulation's, where devices share cores and for what is no product, too."""
+    path, cluster = os.path.join(folder, "speeds.pbtxt"), os.path.join(folder, "shared.json")
+    with open(path, "w") as f:
+        f.write(tensor("x", [1024, 64]) + tensor("w", [64, 64]) + user("m", "matmul", {"a": "x", "b": "w"}) + user("t", "tanh", {"x": "m/out_0"}) +
+                'op { name: "y" output_conf { in: "t/y_0" out: "out" } }\n')
+    with open(cluster, "w") as f:
+        json.dump({"schema": 1, "name": "shared",
+                   "device": {"flops": {"f32": 1e9}, "efficiency": {"peak": 1, "half_width": 100}, "memory_bandwidth": 1e13, "memory_bytes": 1e11, "task_overhead": 1e-4},
+                   "host": {"devices": 1, "cores": 2}, "levels": [{"name": "host", "devices": 8, "latency": 1e-6, "bandwidth": 1e10}]}, f)
+    pins = [flag for pin in ("x=S(0)", "y=S(0)") for flag in ("--sbp", pin)]
+    for mesh in ("2", "4"):
+        planned = plan(path, mesh, "--cluster", cluster, *pins)["compute_seconds"]
+        made = subprocess.run([BIN, "compile", path, "--mesh", mesh, "--simulate", cluster, "--no-fuse", "--json", *pins, "-o", os.path.join(folder, "speeds.plan")],
+                              check=True, capture_output=True).stdout
+        simulated = json.loads(made)["simulation"]["compute_seconds"]
+        check(f"seconds of ops on {mesh} devices that share two cores", abs(planned / simulated - 1) < 0.01, f"{planned} planned, {simulated} simulated")
+
+
 OUTPUTS = {"reduce_mean": "output_tensor", "slice": "y", "slice_update": "y"}
 
 
@@ -202,6 +221,7 @@ def main():
         on_pieces(folder, cluster)
         infinite_addends(folder)
         recomputed_stages(folder)
+        speeds(folder)
     sys.exit(1 if failures else 0)
 
 

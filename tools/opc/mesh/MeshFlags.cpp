@@ -60,13 +60,14 @@ void dropSingleDevices(MeshRequest *r) {
 Status useCluster(const simulate::ClusterDescription &cluster, MeshRequest *request) {
   OPC_ASSIGN_OR_RETURN(MeshLinks links, simulate::meshLinks(cluster, Placement::dense(request->dims)));
   request->links = links;
-  const double share = simulate::coreShare(cluster, std::min<int64_t>(request->devices(), cluster.devicesPerHost));
+  // As many devices of a host as the mesh has are at work, as in the simulation.
+  const double share = simulate::coreShare(cluster, std::min(request->devices(), cluster.levels.front().devices));
   const auto flops = cluster.flops.find(kFloat);
   request->device.flops =
       (flops == cluster.flops.end() ? request->device.flops : flops->second) * cluster.efficiency.peak * share;
   request->device.halfWidth = cluster.efficiency.halfWidth;
   request->device.memoryBandwidth = cluster.memoryBandwidth * share;
-  request->device.taskSeconds = cluster.taskOverhead;
+  request->device.taskSeconds = cluster.taskOverhead / share;
   if (!request->deviceMemory) request->deviceMemory = cluster.memoryBytes;
   return Status::ok();
 }
