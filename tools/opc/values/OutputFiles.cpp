@@ -135,6 +135,8 @@ std::string sizeText(const SessionStats &stats) {
   if (stats.nativeRegions)
     native = ", the plan's machine code for " + countText(stats.nativeRegions, "loop") + " (" +
              bytesText(stats.nativeBytes) + ")";
+  else if (stats.nativeBytes)
+    native = ", and of the plan's machine code none for a loop of these sizes";
   else if (stats.nativeImages)
     native = ", " + countText(stats.nativeImages, "image") + " of machine code, not run (--allow-native runs them)";
   const std::string views = stats.views ? " (" + countText(stats.views, "view") + ")" : "";
