@@ -276,6 +276,7 @@ class Arrays(unittest.TestCase):
     def test_products_of_stacks_by_stacks_are_refused(self):
         stack = mx.nd.ones((2, 3, 3))
         self.assertEqual(mx.nd.dot(stack, mx.nd.ones((3, 4))).shape, (2, 3, 4))
+        self.assertEqual(mx.nd.dot(mx.nd.ones((3,)), mx.nd.ones((3,))).asnumpy().tolist(), [3])
         with self.assertRaisesRegex(NotImplementedError, "more than two dimensions"):
             mx.nd.dot(stack, stack)
 

@@ -233,7 +233,12 @@ def dot(lhs: NDArray, rhs: NDArray) -> NDArray:
     """The product of matrices; of a stack of them with one."""
     if rhs.ndim > 2:
         raise NotImplementedError(f"dot of {lhs.shape} and {rhs.shape}: the second one has more than two dimensions")
-    return _apply("dot", lambda t: t[0] @ t[1], None, [lhs, rhs])
+
+    def build(t: List[Any]) -> Any:
+        y = t[0] @ t[1]
+        return y if y.shape else y.reshape(1)  # of two vectors: as of a whole sum
+
+    return _apply("dot", build, None, [lhs, rhs])
 
 
 def sum(data: NDArray, axis: Any = None, keepdims: bool = False) -> NDArray:  # noqa: A001
