@@ -356,7 +356,11 @@ Status TaskGraph::bindTask(uint32_t index, Stream &stream) {
     };
     OPC_ASSIGN_OR_RETURN(std::unique_ptr<KernelTask> kernel,
                          v + 1 == variants ? create(std::move(*task.op)) : create(OpInstance(*task.op)));
-    if (const Device *device = deviceOf(task)) OPC_RETURN_IF_ERROR(checkCudaRuntimeOf(*kernel, *device));
+    if (const Device *device = deviceOf(task))
+      if (Status status = checkCudaRuntimeOf(*kernel, *device); !status.isOk()) {
+        *task.op = kernel->op(); // for another try
+        return status;
+      }
     kernels_[index].push_back(std::move(kernel));
     variants_[index].push_back(kernels_[index].back().get());
   }
