@@ -57,6 +57,7 @@ bindConvolution(KernelBindContext *ctx, StagedTensors<T> &staged, const ConvGeom
   std::unique_ptr<WinogradConvolution> filtering;
   std::unique_ptr<DnnlConvolution> library;
   if constexpr (std::is_same_v<T, float>) {
+    cpu::setLibraryThreads(ctx->device_ctx()->threads()); // its moves between layouts are the library's
     if (mayFilter) filtering = WinogradConvolution::ofChanging(g, direction, source, weight, bias, target);
     if (!filtering && (forward ? g.channels : g.filters) > 0)
       library = std::make_unique<DnnlConvolution>(g, direction, source, weight, bias, target,
