@@ -14,7 +14,7 @@ public:
     pthread_getattr_default_np(&before_);
     pthread_attr_t huge;
     pthread_attr_init(&huge);
-    pthread_attr_setstacksize(&huge, size_t{1} << 46);
+    pthread_attr_setstacksize(&huge, size_t{1} << 47); // all addresses that a process has
     pthread_setattr_default_np(&huge);
     pthread_attr_destroy(&huge);
   }
