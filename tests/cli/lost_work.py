@@ -408,6 +408,11 @@ class LostWork(Scratch):
         with open(self.at("m.jsonl")) as f:
             self.assertEqual([json.loads(line).get("val.gap") for line in f], [None, None, -19, None, None, -13])
         self.assertEqual(self.step("c.best"), 3)
+        # Files of weights are for the graph that trains, and so is what they may lack.
+        np.savez(self.at("w.npz"), w=np.full(1, 2, np.float32))
+        self.train([2, 3, 0.5], *flags, "--weights", "w.npz", "--partial-weights")
+        with open(self.at("m.jsonl")) as f:
+            self.assertEqual([json.loads(line).get("val.gap") for line in f], [None, None, 6 - 22])
         for bad, code in ((["--validate", f"v=@{valid}"], "OPC0001"), (["--validate", f"u=@{valid}", "--validate-graph", forward], "OPC0005"),
                           (["--validate", f"v=@{valid}", "--validate-graph", self.write("other.pbtxt", FORWARD.replace('"w', '"weight'))], "OPC0005"),
                           (["--validate", f"v=@{valid}", "--validate-graph", "/nowhere"], "OPC0706"), (["--validate", "v=@/nowhere", "--validate-graph", forward], "OPC0706")):

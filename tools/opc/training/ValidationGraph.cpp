@@ -33,7 +33,8 @@ Outcome<std::unique_ptr<Validation>> openValidation(RunContext &c, const Registr
   for (const DataSet &d : data) given.insert(d.input);
   for (const PortInfo &v : session.interface().variables) given.insert(v.name);
   ValueFlags flags = o.values;
-  flags.weights.clear();
+  flags.weights.clear(); // of the graph that trains, as is what they may lack
+  flags.partialWeights = false;
   OPC_RETURN_IF_ERROR(giveValues(session, inputs, flags, c.invocation.commandLine(), given).status());
   OPC_ASSIGN_OR_RETURN(BatchLoader loader, BatchLoader::create(session, std::move(sources), false, 0));
   if (const int64_t rest = loader.order().leftOver())
