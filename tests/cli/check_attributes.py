@@ -185,7 +185,7 @@ class Attributes(Checks):
                 self.write("g.opc.lock", relocked(old))
                 rules = [] if is_default else ["OP_ATTR_CHANGED"]
                 self.assertEqual([f["rule"] for f in self.findings("g.pbtxt", code=0 if is_default else 1)], rules)
-                self.assertEqual([f["rule"] for f in self.diff("g.opc.lock", "g.pbtxt", code=0 if is_default else 1)], rules)
+                self.assertEqual([rule for rule, *_ in self.diff("g.opc.lock", "g.pbtxt", code=0 if is_default else 1)], rules)
 
     def test_a_name_that_another_op_has_taken(self):
         """The output reads the tensor of the name that it read, and another op makes it."""

@@ -138,7 +138,7 @@ class CastOps(Folder):
         self.assertIn("--cast-ops, --place, --allow-cpu-fallback and --no-winograd need the graph", said)
         # So does all that is for a compiler: nothing is ignored without a word.
         for flags in (["--no-fuse"], ["--no-simplify"], ["--sbp", "x=B"], ["--micro-batches", "2"], ["--device-memory", "1G"], ["--no-overlap"], ["--sbp-random", "1"]):
-            mesh = [] if flags[0] in ("--no-fuse", "--no-simplify") else ["--mesh", "1"]
+            mesh = [] if flags[0] in ("--no-fuse", "--no-simplify") else ["--mesh", "1", "--in-process"]
             said = self.opc("run", "net.plan", "--input", "x=@x.npy", *mesh, *flags, code=2).stderr
             self.assertIn(f"error[OPC0001]: {flags[0]} needs the graph, and net.plan is a plan", said)
 
