@@ -5,9 +5,13 @@ import subprocess
 import unittest
 
 import numpy as np
-import torch
 
 from folder_test import FolderTest
+
+try:
+    import torch
+except ImportError:
+    torch = None
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 RUNTIME = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc-runtime")
@@ -164,6 +168,7 @@ class Winograd(FolderTest):
             direct = self.values(x, "--no-winograd")
             np.testing.assert_allclose(self.values(x), direct, rtol=1e-4, atol=2e-5 * np.sqrt(np.mean(direct.astype(np.float64)**2)) + 1e-44)
 
+    @unittest.skipUnless(torch, "PyTorch is not installed")
     def test_training(self):
         """Results and gradients of two convolutions whose weights change, against PyTorch in f64."""
         batch, channels, filters, side = 4, 16, 32, 14
