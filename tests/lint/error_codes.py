@@ -24,7 +24,7 @@ with open(os.path.join(root, "docs", "errors.md"), encoding="utf-8") as f:
 sections = re.findall(r"^## (OPC\d{4}) — \S", page, re.M)
 
 # A code that comes as a warning is in the list of those that --Werror takes, and is called one in its section.
-WARNS = re.compile(r"DiagnosticSeverity::Warning\)|back\(\)\.severity = Severity::kWarning|\.warn\([^;]*?\"OPC\d{4}\"")
+WARNS = re.compile(r"DiagnosticSeverity::Warning\)|back\(\)\.severity = Severity::kWarning|(?:\.|->)warn\([^;]*?\"OPC\d{4}\"")
 warnings = set()
 for directory, _, names in os.walk(os.path.join(root, "compiler")):
     for name in (n for n in sorted(names) if n.endswith(".cpp")):
