@@ -355,12 +355,11 @@ private:
     addWorkspace(schedule_, scheduled, plan_, t);
   }
 
-  /// Machine code of an op that is in no region. Of sizes that the run decides these are the largest; at one that is too
-  /// small for it the run leaves it alone.
+  /// Machine code of an op that is in no region. Of sizes that the run decides these are the largest; at one that is
+  /// too small for it the run leaves it alone.
   void alone(const ScheduledTask &scheduled, ir::UserOp op, plan::Task *t) {
     const user_op::OpDef *def = op.def();
-    if (!def || !scheduled.kernel || scheduled.stream != 0 || !shardings(op).empty() ||
-        !scheduled.hidden.empty())
+    if (!def || !scheduled.kernel || scheduled.stream != 0 || !shardings(op).empty() || !scheduled.hidden.empty())
       return;
     const auto instance = ir::toInstance(op, *def);
     if (!instance) return;
