@@ -76,58 +76,46 @@ private:
 
   /// Ops that several stages name are in the first of these.
   LogicalResult placeNamed(Block &block) {
-    std::vector<Globs> stages;
-    for (const StagePlacement &s : request_.stages)
-      stages.push_back({&s.ops, std::vector<bool>(s.ops.size(), false), false});
+    std::vector<Named> named(request_.stages.size());
     for (Operation &op : block) {
       const std::string name = ir::opName(&op);
       if (ir::roleOf(&op) == ir::Role::kForward && !isa<ir::OutputOp>(&op)) forward_[name] = &op;
       if (!ir::isTask(&op)) continue;
-      for (size_t s = 0; s < stages.size(); ++s)
-        if (stages[s].name(name, !place_.contains(&op))) {
-          stages[s].places = true;
-          place_[&op] = static_cast<uint32_t>(s + 1);
-        }
+      for (size_t s = 0; s < named.size(); ++s) {
+        const bool isFree = !place_.contains(&op);
+        if ((named[s].isMet && !isFree) || !names(request_.stages[s], name)) continue;
+        named[s].isMet = true;
+        if (!isFree) continue;
+        named[s].places = true;
+        place_[&op] = static_cast<uint32_t>(s + 1);
+      }
     }
-    return checkNamed(block, stages);
+    return checkNamed(block, named);
   }
 
-  /// The names of a stage's ops, and which of them have been met.
-  struct Globs {
-    const std::vector<std::string> *globs;
-    std::vector<bool> met;
-    bool places = false;
-
-    /// Whether a glob fits an op that is free. Where nothing hangs on that, those that have been met are not tried.
-    bool name(const std::string &op, bool isFree) {
-      bool any = false;
-      for (size_t g = 0; g < globs->size(); ++g) {
-        const std::string &glob = (*globs)[g];
-        if (met[g] && (any || !isFree)) continue;
-        if (glob != op && fnmatch(glob.c_str(), op.c_str(), 0) != 0) continue;
-        met[g] = true;
-        any |= isFree;
-      }
-      return any;
-    }
+  struct Named { // of a stage
+    bool isMet = false, places = false;
   };
+  static bool names(const StagePlacement &stage, const std::string &op) {
+    return llvm::any_of(
+        stage.ops, [&](const std::string &glob) { return glob == op || fnmatch(glob.c_str(), op.c_str(), 0) == 0; });
+  }
 
-  LogicalResult checkNamed(Block &block, const std::vector<Globs> &stages) {
-    for (const Globs &stage : stages) {
-      for (size_t g = 0; g < stage.met.size(); ++g) {
-        if (stage.met[g]) continue;
-        const std::string &glob = (*stage.globs)[g];
-        std::vector<std::string> names;
-        for (Operation &op : block)
-          if (ir::isTask(&op) && names.size() < 20000) names.push_back(ir::opName(&op));
-        return emitRequestFinding(module_.getLoc(), "OPC0313", "--stage '" + glob + "' names no op of the graph",
-                                  didYouMean(glob, names, "opc show GRAPH --what ops lists them"));
-      }
-      if (!stage.places)
+  /// Of a stage's names some may fit nothing: ops that are written may be none any more.
+  LogicalResult checkNamed(Block &block, const std::vector<Named> &named) {
+    for (size_t s = 0; s < named.size(); ++s) {
+      if (named[s].places) continue;
+      const std::vector<std::string> &globs = request_.stages[s].ops;
+      const std::string asked = "--stage '" + llvm::join(globs, ",") + "'";
+      if (named[s].isMet)
         return emitRequestFinding(module_.getLoc(), "OPC0313",
-                                  "--stage '" + llvm::join(*stage.globs, ",") +
-                                      "' has no op: those that it names are in stages before it",
+                                  asked + " has no op: those that it names are in stages before it",
                                   "an op is in the first stage that names it");
+      std::vector<std::string> all;
+      for (Operation &op : block)
+        if (ir::isTask(&op) && all.size() < 20000) all.push_back(ir::opName(&op));
+      return emitRequestFinding(module_.getLoc(), "OPC0313", asked + " names no op of the graph",
+                                didYouMean(globs[0], all, "opc show GRAPH --what ops lists them"));
     }
     return success();
   }
