@@ -216,7 +216,7 @@ class Backward(unittest.TestCase):
             with self.assertRaises(opc.Error) as caught:
                 back()
             self.assertEqual(caught.exception.code, "OPC0501")
-            self.assertRegex(str(caught.exception), r"mxnet::plain_grad: OnlyForward has no method backward, and a gradient is wanted \(.*test_mxnet_calls.py:\d+\)")
+            self.assertRegex(str(caught.exception), r"mxnet::plain(_\d+)?_grad: OnlyForward has no method backward, and a gradient is wanted \(.*test_mxnet_calls.py:\d+\)")
             self.assertIn("self.assign(in_grad[0], req[0], 0)", str(caught.exception))
         with self.assertRaisesRegex(opc.Error, r"CustomOp has no method forward\n"):
             mx.nd.Custom(x, op_type=plain(mx.operator.CustomOp))

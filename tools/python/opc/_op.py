@@ -560,7 +560,8 @@ class Operator:
         if isinstance(self.options.sbp, _Elementwise) and not any("shape_attr" in r for r in rules):
             lines.append("elementwise: true")
         lines.append(f"gradient_of: {text.quoted(self.name)}")
-        if self.options.needs_rng or "@position" in _keywords_of(self._gradient.function, [*self._gradient.needs, *(a.name for a in self.signature.attrs)]):
+        gradient = self._gradient
+        if self.options.needs_rng or (gradient and "@position" in _keywords_of(gradient.function, [*gradient.needs, *(a.name for a in self.signature.attrs)])):
             lines.append("pure: false")
         return text.block("op", lines + [code] + self._isolation())
 
