@@ -19,7 +19,6 @@ import sanitized  # before the library
 sys.path += [os.path.join(os.environ["OPC_SOURCE_DIR"], "tests", folder) for folder in ("cli", "support")]
 from plugin_build import build_plugin
 import plan_bytes
-from gpu_build import need_simulator
 from calls import API, Device, Failure, Library, Options, Port, Tensor, dlpack, managed
 
 SOURCE, BUILD = os.environ["OPC_SOURCE_DIR"], os.environ["OPC_BUILD_DIR"]
@@ -481,8 +480,8 @@ class Sizes(unittest.TestCase):
         self.assertEqual(lib.ports(self.session, 1, "session_port_smallest"), [("logits", "float32", (2, 10))])
         self.assertEqual(lib.ports(self.session, 2), lib.ports(self.session, 2, "session_port_smallest"))
 
-    def feed(self, *sizes):
-        for n, owned in sizes:
+    def test_feeding_another_size(self):
+        for n, owned in ((64, False), (3, False), (40, True), (2, False), (3, True), (64, False)):
             x = np.ascontiguousarray(self.images[n : 2 * n])
             if owned:
                 lib.session_feed_owned(self.session, b"image", managed(x, []))
@@ -492,19 +491,6 @@ class Sizes(unittest.TestCase):
             got = lib.fetch(self.session, "logits")
             self.assertEqual(got.shape, (n, 10))
             np.testing.assert_allclose(got, self.logits[n : 2 * n], 1e-4, 1e-5)
-
-    def test_feeding_another_size(self):
-        self.feed((64, False), (3, False), (40, True), (2, False), (3, True), (64, False))
-
-    def test_another_size_on_a_gpu(self):
-        """What a GPU reads lies in memory of the host first, which has the size that is fed."""
-        need_simulator()
-        plan = os.path.join(scratch.name, "sim.plan")
-        subprocess.run([OPC, "compile", os.path.join(DIGITS, "mlp.pbtxt"), "--shape", "image=n:2..64,64", "--device", "sim", "-o", plan, "-q"], check=True)
-        lib.session_destroy(self.session)
-        self.session = lib.make("session_create", self.context, lib.make("plan_load_file", self.context, plan.encode()), None)
-        lib.session_load_variables(self.session, os.path.join(DIGITS, "mlp_weights.npz").encode(), None)
-        self.feed((3, False), (64, False), (2, True), (40, False))
 
     def test_refused(self):
         lib.session_feed(self.session, b"image", dlpack(self.images[:5].copy()))

@@ -64,7 +64,7 @@ class StandardOutput(FolderTest):
 
     def test_a_reader_that_leaves_where_the_output_stands_for_a_file(self):
         for args, code in (([*RUN, "--output", "y=-"], 0), ([*RUN, "--report", "-"], 0), (["compile", "net.pbtxt", "-o", "n.plan", "--trace", "-"], 0),
-                           (["check", "net.pbtxt", "--report", "sarif=-"], 1), ([*RUN, "--output", "y=/dev/stdout"], 0), ([*RUN, "--trace", "/dev/stdout"], 0),
+                           (["check", "net.pbtxt", "--report", "sarif=/dev/stdout"], 1), ([*RUN, "--output", "y=/dev/stdout"], 0), ([*RUN, "--trace", "/dev/stdout"], 0),
                            ([*RUN, "--capture-stats", "/dev/stdout"], 0), ([*TRAIN, "--metrics", "/dev/stdout"], 0)):
             with self.subTest(args):
                 done = self.unread(*args)
