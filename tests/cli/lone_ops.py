@@ -67,7 +67,8 @@ class LoneOps(RowCase):
                 self.check({})
 
     def test_training_steps(self):
-        # At the end of the forward part most is alive: there a join is not made where it would raise the peak of memory, be it by 64 bytes.
+        # At the end of the forward part most is alive: there a join is not made where it would raise the peak of memory. These
+        # are the most there may be.
         at_the_peak = {
             "resnet50": {("reduce_mean", "peak"): 1},
             "encoder": {("layer_norm_param_grad", "cycle", "peak"): 1, ("layer_norm_grad", "cycle", "memory"): 1, ("reduce_sum", "memory"): 1},
