@@ -123,6 +123,9 @@ Gemm<T>::Gemm(const GemmShape &shape, GemmBatch batch, const T *constantB, const
   };
   while (tiles() < wanted && columnsPerTile_ > 4 * NR && s_.n > columnsPerTile_ / 2) columnsPerTile_ /= 2;
   while (tiles() < wanted && rowsPerTile_ > 4 * kTileRows && s_.m > rowsPerTile_ / 2) rowsPerTile_ /= 2;
+  // As high as one another: a last tile of a few rows would read all of b for them.
+  const int64_t even = ceilDiv(s_.m, ceilDiv(s_.m, rowsPerTile_));
+  rowsPerTile_ = ceilDiv(even, tileRows<T>()) * tileRows<T>();
   if (s_.n == 1 && (!s_.transA || s_.m == 1)) {
     path_ = Path::kColumn;
     return;
@@ -196,6 +199,17 @@ void Gemm<T>::tile(const T *a, const T *b, const T *packed, T *c, int64_t m0, in
   // the first cache.
   const bool isLow = packed && m1 - m0 <= (isWide<T>() ? 1 : 2) * tileRows<T>();
   const int64_t panels = isWide<T>() && packed && m1 - m0 <= 4 * tileRows<T>() ? 2 : 1;
+  // Nothing behind the last panel is asked for: pages that are not there are looked for in vain each time.
+  const auto isThere = [&](const T *rows, int64_t count) {
+    return rows + count * NR <= packed + panelStride_ - (panels - 1) * NR * s_.k;
+  };
+  // What comes behind a panel's part: the next panel's, or the first one's of the rows of b that follow.
+  const auto nextOf = [&](int64_t p0, int64_t j, int64_t depth) -> const T * {
+    const bool isLast = j + panels * NR >= n1;
+    if (isLast && p0 + kDepth >= s_.k) return nullptr;
+    const T *next = isLast ? packed + n0 * s_.k + (p0 + kDepth) * NR : packed + (j + panels * NR) * s_.k + p0 * NR;
+    return isThere(next, depth) ? next : nullptr;
+  };
   const auto multiply = [&](int64_t p0, int64_t j) {
     const int64_t depth = std::min(kDepth, s_.k - p0), columns = std::min(panels * NR, n1 - j);
     const bool accumulate = s_.accumulate || p0 > 0;
@@ -214,14 +228,15 @@ void Gemm<T>::tile(const T *a, const T *b, const T *packed, T *c, int64_t m0, in
     }
     // Meanwhile what comes next is on its way from memory: all of it behind the first rows, or a part behind each.
     const int64_t tall = ceilDiv(m1 - m0, height);
+    const T *const next = packed && !isLow ? nextOf(p0, j, depth) : nullptr;
     for (int64_t i = m0, t = 0; i < m1; i += height, ++t) {
       const int64_t rows = std::min(height, m1 - i);
       const T *ahead = bPanel;
       int64_t aheadStep = 0;
-      if (isLow && i == m0)
+      if (isLow && i == m0 && isThere(bPanel, depth + kAhead))
         ahead += kAhead * NR, aheadStep = NR;
-      else if (packed && !isLow)
-        ahead += NR * (panels * s_.k + depth * t / tall), aheadStep = std::max<int64_t>(NR / tall, 1);
+      else if (next)
+        ahead = next + NR * (depth * t / tall), aheadStep = std::max<int64_t>(NR / tall, 1);
       const T *const from = a + i * rowStride + p0 * columnStride;
       T *const to = c + i * s_.n + j;
       if constexpr (std::is_same_v<T, float>)
@@ -282,9 +297,12 @@ static void rowTimesPanels(int64_t k, const T *x, const T *packed, int64_t panel
       S::store(out + q * W, r);
     }
   }
-  for (; j < panel1; ++j)
-    gemmTile<T, 1, false>(k, x, 0, 1, packed + j * NR * k, NR, c + j * NR, n, std::min(NR, n - j * NR), alpha,
-                          accumulate, packed + (j + 1) * NR * k, NR);
+  for (; j < panel1; ++j) {
+    const T *const panel = packed + j * NR * k;
+    const bool isLast = (j + 1) * NR >= n; // nothing behind it is asked for
+    gemmTile<T, 1, false>(k, x, 0, 1, panel, NR, c + j * NR, n, std::min(NR, n - j * NR), alpha, accumulate,
+                          isLast ? panel : panel + NR * k, isLast ? 0 : NR);
+  }
 }
 
 /// One row times b as it lies: four rows of b are added to the result at a time.

@@ -38,6 +38,7 @@ TEST_CASE("matmul equals plain loops for odd shapes, transposes and all types", 
                            {37, 1, 19},
                            {100, 70, 130},
                            {17, 600, 520},
+                           {197, 50, 300},
                            {4, 4, 0},
                            {1, 2100, 9}})
       for (int f = 0; f < 4; ++f) {
