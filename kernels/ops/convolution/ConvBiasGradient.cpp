@@ -66,8 +66,7 @@ template <class T> class ConvBiasGradKernel final : public StagedKernel<T> {
 
 REGISTER_USER_OP("conv_bias_grad")
     .GradientOf("conv1d", "conv2d", "conv3d")
-    .Input("dy")
-    .Output("bias_diff")
+    .With(TensorArgs{{"dy"}, {"bias_diff"}})
     .Attr<std::string>("data_format", "channels_first")
     .RequiredAttr<int32_t>("num_spatial_dims")
     .SetTensorDescInferFn(infer)

@@ -40,12 +40,10 @@ template <class T> class ConvKernel final : public StagedKernel<T> {
 
 std::function<void(OpRegistry &)> definition(int dims) {
   return [dims](OpRegistry &op) {
-    op.Input("in")
-        .Input("weight")
+    op.With(TensorArgs{{"in", "weight"}, {"out"}})
         .OptionalInput("bias")
         .OptionalInput("_add_to_output")
         .OptionalInput("bias_multiplier")
-        .Output("out")
         .Attr<int32_t>("filters", 0)
         .With(convArgs)
         .Attr<std::string>("tuning_cache", "")

@@ -149,11 +149,8 @@ template <class T> class ConvDataGradKernel final : public StagedKernel<T> {
 };
 
 REGISTER_USER_OP("conv_data_grad")
-    .Input("dy")
-    .Input("filter")
-    .Input("x_like")
+    .With(TensorArgs{{"dy", "filter", "x_like"}, {"dx"}})
     .OptionalInput("_add_to_output")
-    .Output("dx")
     .With(gradDefinition)
     .With(filteringArg)
     .SetTensorDescInferFn(inferDataGrad)
@@ -216,9 +213,7 @@ template <class T> class ConvFilterGradKernel final : public StagedKernel<T> {
 };
 
 REGISTER_USER_OP("conv_filter_grad")
-    .Input("dy")
-    .Input("x")
-    .Output("filter_diff")
+    .With(TensorArgs{{"dy", "x"}, {"filter_diff"}})
     .With(gradDefinition)
     .SetTensorDescInferFn(inferFilterGrad)
     .Sharding(filterGradSharding)

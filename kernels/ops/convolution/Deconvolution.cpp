@@ -33,9 +33,7 @@ template <class T> class DeconvKernel final : public StagedKernel<T> {
 
 std::function<void(OpRegistry &)> definition(int dims) {
   return [dims](OpRegistry &op) {
-    op.Input("in")
-        .Input("weight")
-        .Output("out")
+    op.With(TensorArgs{{"in", "weight"}, {"out"}})
         .Attr<int32_t>("filters", 0)
         .With(convArgs)
         .Attr<Ints>("output_padding", {})

@@ -175,15 +175,13 @@ Maybe<void> inplace(const InferContext &ctx, AddInplaceArgPair add) {
 }
 
 REGISTER_USER_OP("fused_conv2d")
-    .Input("in")
-    .Input("weight")
+    .With(TensorArgs{{"in", "weight"}, {"out"}})
     .OptionalInput("bias")
     .OptionalInput("gamma")
     .OptionalInput("beta")
     .OptionalInput("moving_mean")
     .OptionalInput("moving_variance")
     .OptionalInput("_add_to_output")
-    .Output("out")
     .Attr<int32_t>("filters", 0)
     .With(convArgs)
     .Attr<std::string>("weight_format", "channels_first")

@@ -21,16 +21,11 @@ REGISTER_USER_OP("xdivy")
     .Doc("x / y, and 0 where x is 0 (unless y is NaN), for tensors of equal shape. The gradient by x is 1 / y, also at "
          "0.");
 REGISTER_USER_OP("lerp")
-    .Input("start")
-    .Input("end")
-    .Input("weight")
-    .Output("out")
+    .With(TensorArgs{{"start", "end", "weight"}, {"out"}})
     .Doc("start + weight * (end - start), with broadcasting.")
     .Elementwise<Lerp>();
 REGISTER_USER_OP("scalar_lerp")
-    .Input("start")
-    .Input("end")
-    .Output("out")
+    .With(TensorArgs{{"start", "end"}, {"out"}})
     .With(numberAttrs)
     .SetCheckAttrFn(checkNumber)
     .Doc("start + number * (end - start), with broadcasting.")

@@ -10,9 +10,7 @@ using namespace opc::scalar;
 
 REGISTER_USER_OP("broadcast_mul").With(binary<Mul>()).Doc("x * y with broadcasting. Integers wrap around.");
 REGISTER_USER_OP("multiply")
-    .Input("x")
-    .Input("y")
-    .Output("out")
+    .With(TensorArgs{{"x", "y"}, {"out"}})
     .ArgAlias("z", "out")
     .Doc("x * y for tensors of equal shape. Integers wrap around.")
     .Elementwise<Mul, types::Numbers>(sameShape());

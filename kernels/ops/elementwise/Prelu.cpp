@@ -73,9 +73,7 @@ Maybe<ShardingRule> sharding(const SbpContext &ctx) {
 }
 
 REGISTER_USER_OP("prelu")
-    .Input("x")
-    .Input("alpha")
-    .Output("y")
+    .With(TensorArgs{{"x", "alpha"}, {"y"}})
     .SetTensorDescInferFn(infer)
     .Sharding(sharding)
     .Doc("y is x where x is above 0, else alpha x. alpha has one element, or one for each channel of x (axis 1).")

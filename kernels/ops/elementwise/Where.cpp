@@ -205,10 +205,7 @@ Case maskedFillCase(const char *name, Shape x, Shape mask) {
 }
 
 REGISTER_USER_OP("where")
-    .Input("condition")
-    .Input("x")
-    .Input("y")
-    .Output("out")
+    .With(TensorArgs{{"condition", "x", "y"}, {"out"}})
     .With(program(scalar::record<scalar::Where>(3)))
     .Doc("x where the condition is not 0, y elsewhere, with broadcasting. The condition is bool or an integer.")
     .SetTensorDescInferFn([](InferContext *ctx) { return inferSelect(ctx, "condition", {"x", "y"}); })
@@ -221,9 +218,7 @@ REGISTER_USER_OP("where")
     .Kernel<WhereKernel>(inplaceOf({"x", "y"}).Device(DeviceType::kGPU));
 
 REGISTER_USER_OP("masked_fill")
-    .Input("x")
-    .Input("mask")
-    .Output("out")
+    .With(TensorArgs{{"x", "mask"}, {"out"}})
     .Attr<bool>("has_int_operand", false)
     .Attr<bool>("has_float_operand", false)
     .Attr<bool>("has_bool_operand", false)

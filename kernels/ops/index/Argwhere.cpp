@@ -92,9 +92,7 @@ public:
 Case sample(const char *name, Shape shape) { return Case(name).In("input", std::move(shape), -2, 2); }
 
 REGISTER_USER_OP("argwhere")
-    .Input("input")
-    .Output("output")
-    .Output("output_size")
+    .With(TensorArgs{{"input"}, {"output", "output_size"}})
     .Attr<DataType>("dtype", kInt32)
     .SetTensorDescInferFn(infer)
     .Sharding([](const SbpContext &ctx) -> Maybe<ShardingRule> {

@@ -75,9 +75,7 @@ Case sample(const char *name, Shape x, int64_t axis, int64_t most) {
 }
 
 REGISTER_USER_OP("bounded")
-    .Input("x")
-    .Input("count")
-    .Output("y")
+    .With(TensorArgs{{"x", "count"}, {"y"}})
     .RequiredAttr<int64_t>("axis")
     .SetTensorDescInferFn(infer)
     .Sharding(sharding)

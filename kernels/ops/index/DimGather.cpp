@@ -118,9 +118,7 @@ Maybe<ShardingRule> sharding(const SbpContext &ctx) {
 const std::vector<DataType> kMoved = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
 
 REGISTER_USER_OP("dim_gather")
-    .Input("input")
-    .Input("index")
-    .Output("output")
+    .With(TensorArgs{{"input", "index"}, {"output"}})
     .RequiredAttr<int32_t>("dim")
     .SetTensorDescInferFn(infer)
     .Sharding(sharding)

@@ -90,10 +90,7 @@ Maybe<ShardingRule> sharding(const SbpContext &ctx) {
 
 REGISTER_USER_OP("embedding_grad")
     .GradientOf("embedding")
-    .Input("dy")
-    .Input("weight")
-    .Input("indices")
-    .Output("dx")
+    .With(TensorArgs{{"dy", "weight", "indices"}, {"dx"}})
     .Attr<int64_t>("padding_idx", -1)
     .Attr<bool>("scale_grad_by_freq", false)
     .SetTensorDescInferFn(infer)

@@ -99,9 +99,7 @@ Case sample(const char *name, const char *in, Shape shape, DataType index, Shape
 const std::vector<DataType> kMoved = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
 
 REGISTER_USER_OP("gather")
-    .Input("in")
-    .Input("indices")
-    .Output("out")
+    .With(TensorArgs{{"in", "indices"}, {"out"}})
     .Attr<int64_t>("axis", 0)
     .SetTensorDescInferFn(inferGather)
     .Sharding(gatherSharding)
@@ -114,9 +112,7 @@ REGISTER_USER_OP("gather")
     .Kernel<GatherKernel<Form::kAxis>>(onGpu());
 
 REGISTER_USER_OP("embedding")
-    .Input("weight")
-    .Input("indices")
-    .Output("out")
+    .With(TensorArgs{{"weight", "indices"}, {"out"}})
     .Attr<int64_t>("padding_idx", -1)
     .Attr<bool>("scale_grad_by_freq", false)
     .SetTensorDescInferFn(inferEmbedding)
@@ -128,9 +124,7 @@ REGISTER_USER_OP("embedding")
     .Kernel<GatherKernel<Form::kEmbedding>>(onGpu());
 
 REGISTER_USER_OP("batch_gather")
-    .Input("in")
-    .Input("indices")
-    .Output("out")
+    .With(TensorArgs{{"in", "indices"}, {"out"}})
     .SetTensorDescInferFn(inferBatchGather)
     .Sharding(batchGatherSharding)
     .Doc("out[b, i, ...] = in[b, indices[b, i], ...]: all axes of indices (i32 or i64) but the last are batch axes. "

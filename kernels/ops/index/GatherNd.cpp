@@ -25,9 +25,7 @@ Maybe<ShardingRule> sharding(const SbpContext &ctx) {
 const std::vector<DataType> kMoved = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
 
 REGISTER_USER_OP("gather_nd")
-    .Input("params")
-    .Input("indices")
-    .Output("out")
+    .With(TensorArgs{{"params", "indices"}, {"out"}})
     .SetTensorDescInferFn([](InferContext *ctx) { return inferTupleRows(ctx, "params", "out"); })
     .Sharding(sharding)
     .Doc(kTuples + "out holds the slices of params that they address.")

@@ -131,10 +131,7 @@ Case sample(const char *name, int64_t batch, int64_t classes, int64_t n, int64_t
 }
 
 REGISTER_USER_OP("non_max_suppression")
-    .Input("boxes")
-    .Input("scores")
-    .Output("output")
-    .Output("output_size")
+    .With(TensorArgs{{"boxes", "scores"}, {"output", "output_size"}})
     .RequiredAttr<int64_t>("max_output_boxes_per_class")
     .Attr<float>("iou_threshold", 0.0f)
     .Attr<float>("score_threshold", 0.0f)

@@ -77,8 +77,7 @@ Case sample(const char *name, DataType index, Shape shape, DataType type) {
 }
 
 REGISTER_USER_OP("one_hot")
-    .Input("indices")
-    .Output("out")
+    .With(TensorArgs{{"indices"}, {"out"}})
     .RequiredAttr<int64_t>("depth")
     .Attr<double>("floating_on_value", 1.0)
     .Attr<int64_t>("integer_on_value", 1)

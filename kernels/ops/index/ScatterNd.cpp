@@ -75,19 +75,14 @@ template <bool kSums> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
 
 /// The definition of tensor_scatter_nd_update and _add.
 template <bool sums> void tensorScatter(OpRegistry &op) {
-  op.Input("params")
-      .Input("updates")
-      .Input("indices")
-      .Output("out")
+  op.With(TensorArgs{{"params", "updates", "indices"}, {"out"}})
       .SetTensorDescInferFn(infer<Into::kParams>)
       .Sharding(sharding<sums>);
 }
 const std::vector<DataType> kMoved = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
 
 REGISTER_USER_OP("scatter_nd")
-    .Input("indices")
-    .Input("updates")
-    .Output("out")
+    .With(TensorArgs{{"indices", "updates"}, {"out"}})
     .RequiredAttr<Shape>("shape")
     .SetTensorDescInferFn(infer<Into::kShape>)
     .Sharding(sumSharding<Into::kShape>)
@@ -99,10 +94,7 @@ REGISTER_USER_OP("scatter_nd")
     .Kernel<SumKernel, types::Numbers>("updates", onGpu());
 
 REGISTER_USER_OP("scatter_nd_like")
-    .Input("like")
-    .Input("indices")
-    .Input("updates")
-    .Output("out")
+    .With(TensorArgs{{"like", "indices", "updates"}, {"out"}})
     .SetTensorDescInferFn(infer<Into::kLike>)
     .Sharding(sumSharding<Into::kLike>)
     .Doc(kTuples + "As scatter_nd, in the shape of like, whose values are not read.")

@@ -49,9 +49,7 @@ Maybe<ShardingRule> sharding(const SbpContext &ctx) {
 
 REGISTER_USER_OP("tensor_scatter_nd_update_grad")
     .GradientOf("tensor_scatter_nd_update")
-    .Input("dy")
-    .Input("indices")
-    .Output("dx")
+    .With(TensorArgs{{"dy", "indices"}, {"dx"}})
     .SetTensorDescInferFn([](InferContext *ctx) { return inferTupleRows(ctx, "dy", "dx"); })
     .Sharding(sharding)
     .Doc(kTuples +

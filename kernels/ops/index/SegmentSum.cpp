@@ -77,9 +77,7 @@ template <Form kForm> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
 }
 
 REGISTER_USER_OP("unsorted_segment_sum")
-    .Input("data")
-    .Input("segment_ids")
-    .Output("out")
+    .With(TensorArgs{{"data", "segment_ids"}, {"out"}})
     .Attr<int64_t>("axis", 0)
     .RequiredAttr<int64_t>("num_segments")
     .SetTensorDescInferFn(infer<Form::kAxis>)
@@ -96,10 +94,7 @@ REGISTER_USER_OP("unsorted_segment_sum")
     .Kernel<SumKernel, types::Numbers>("data", onGpu());
 
 REGISTER_USER_OP("unsorted_segment_sum_like")
-    .Input("data")
-    .Input("segment_ids")
-    .Input("like")
-    .Output("out")
+    .With(TensorArgs{{"data", "segment_ids", "like"}, {"out"}})
     .Attr<int64_t>("axis", 0)
     .SetTensorDescInferFn(infer<Form::kLike>)
     .Sharding(sharding<Form::kLike>)
@@ -109,9 +104,7 @@ REGISTER_USER_OP("unsorted_segment_sum_like")
     .Kernel<SumKernel, types::Numbers>("data", onGpu());
 
 REGISTER_USER_OP("unsorted_batch_segment_sum")
-    .Input("data")
-    .Input("segment_ids")
-    .Output("out")
+    .With(TensorArgs{{"data", "segment_ids"}, {"out"}})
     .RequiredAttr<int64_t>("num_segments")
     .SetTensorDescInferFn(infer<Form::kBatch>)
     .Sharding(sharding<Form::kBatch>)

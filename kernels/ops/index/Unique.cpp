@@ -90,11 +90,7 @@ public:
 };
 
 REGISTER_USER_OP("unique_rows")
-    .Input("in")
-    .Output("first")
-    .Output("inverse")
-    .Output("counts")
-    .Output("output_size")
+    .With(TensorArgs{{"in"}, {"first", "inverse", "counts", "output_size"}})
     .Attr<bool>("sorted", true)
     .SetTensorDescInferFn(infer)
     .Sharding([](const SbpContext &ctx) -> Maybe<ShardingRule> {

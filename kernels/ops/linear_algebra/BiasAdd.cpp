@@ -100,9 +100,7 @@ private:
 };
 
 REGISTER_USER_OP("bias_add")
-    .Input("a")
-    .Input("b")
-    .Output("out")
+    .With(TensorArgs{{"a", "b"}, {"out"}})
     .RequiredAttr<int32_t>("axis")
     .SetTensorDescInferFn(infer)
     .Sharding(sharding)

@@ -7,10 +7,8 @@ namespace {
 
 std::function<void(OpRegistry &)> definition(BatchRule rule) {
   return [rule](OpRegistry &op) {
-    op.Input("a")
-        .Input("b")
+    op.With(TensorArgs{{"a", "b"}, {"out"}})
         .OptionalInput("_add_to_output")
-        .Output("out")
         .Attr<bool>("transpose_a", false)
         .Attr<bool>("transpose_b", false)
         .Attr<double>("alpha", 1.0)

@@ -100,10 +100,8 @@ template <class T> class GradBKernel final : public StagedKernel<T> {
 
 REGISTER_USER_OP("broadcast_matmul_grad_b")
     .GradientOf("broadcast_matmul")
-    .Input("a")
-    .Input("b")
+    .With(TensorArgs{{"a", "b"}, {"out"}})
     .OptionalInput("_add_to_output")
-    .Output("out")
     .Attr<double>("alpha", 1.0)
     .SetTensorDescInferFn(inferGradB)
     .Sharding(gradBSharding)

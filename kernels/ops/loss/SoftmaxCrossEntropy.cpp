@@ -95,10 +95,7 @@ protected:
 };
 
 REGISTER_USER_OP("sparse_softmax_cross_entropy")
-    .Input("prediction")
-    .Input("label")
-    .Output("prob")
-    .Output("out")
+    .With(TensorArgs{{"prediction", "label"}, {"prob", "out"}})
     .Attr<int64_t>("depth", 0)
     .SetTensorDescInferFn(inferSparse)
     .Sharding("... ., ... -> ... ., ...")
@@ -110,10 +107,7 @@ REGISTER_USER_OP("sparse_softmax_cross_entropy")
     .Kernel<SparseKernel, types::Floating>("prediction");
 
 REGISTER_USER_OP("softmax_cross_entropy")
-    .Input("prediction")
-    .Input("label")
-    .Output("prob")
-    .Output("out")
+    .With(TensorArgs{{"prediction", "label"}, {"prob", "out"}})
     .SetTensorDescInferFn(inferDense)
     .Sharding("... ., ... . -> ... ., ...")
     .Doc("prob = softmax of prediction over its last axis, out = -sum(label * log prob) over it.")

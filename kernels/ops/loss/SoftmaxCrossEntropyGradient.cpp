@@ -83,10 +83,7 @@ protected:
 
 REGISTER_USER_OP("sparse_softmax_cross_entropy_grad")
     .GradientOf("sparse_softmax_cross_entropy")
-    .Input("label")
-    .Input("dy")
-    .Input("prob")
-    .Output("prediction_diff")
+    .With(TensorArgs{{"label", "dy", "prob"}, {"prediction_diff"}})
     .Attr<int64_t>("depth", 0)
     .SetTensorDescInferFn(inferSparse)
     .Sharding("..., ..., ... classes -> ... classes", Linear({1}))
@@ -97,10 +94,7 @@ REGISTER_USER_OP("sparse_softmax_cross_entropy_grad")
 
 REGISTER_USER_OP("softmax_cross_entropy_grad")
     .GradientOf("softmax_cross_entropy")
-    .Input("label")
-    .Input("dy")
-    .Input("prob")
-    .Output("prediction_diff")
+    .With(TensorArgs{{"label", "dy", "prob"}, {"prediction_diff"}})
     .SetTensorDescInferFn(inferDense)
     .Sharding("... ., ..., ... . -> ... .", Linear({1}))
     .Doc("prediction_diff = dy * (prob * sum(label) - label): the gradient of softmax_cross_entropy; sum(label) is 1 "

@@ -62,9 +62,7 @@ protected:
 };
 
 REGISTER_USER_OP("sparse_cross_entropy")
-    .Input("prediction")
-    .Input("label")
-    .Output("out")
+    .With(TensorArgs{{"prediction", "label"}, {"out"}})
     .Attr<int64_t>("depth", 0)
     .SetTensorDescInferFn(inferSparse)
     .Sharding("... classes, ... -> ...", Sum("classes"))
@@ -74,11 +72,8 @@ REGISTER_USER_OP("sparse_cross_entropy")
     .Kernel<SparseKernel, types::Floating>("prediction");
 
 REGISTER_USER_OP("nll")
-    .Input("input")
-    .Input("target")
+    .With(TensorArgs{{"input", "target"}, {"output", "out_weight"}})
     .OptionalInput("weight")
-    .Output("output")
-    .Output("out_weight")
     .Attr<int64_t>("ignore_index", -100)
     .SetTensorDescInferFn(inferNll)
     .Sharding("... classes, ..., classes -> ..., ...", Sum("classes"))

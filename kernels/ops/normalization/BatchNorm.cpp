@@ -178,13 +178,12 @@ Case batchCase(const char *name, Shape x, int64_t channels, int32_t axis) {
 }
 
 REGISTER_USER_OP("normalization")
-    .Input("x")
+    .With(TensorArgs{{"x"}, {"y"}})
     .OptionalInput("moving_mean")
     .OptionalInput("moving_variance")
     .Input("gamma")
     .Input("beta")
     .OptionalInput("_add_to_output")
-    .Output("y")
     .OptionalOutput("mean")
     .OptionalOutput("inv_variance")
     .Attr<int32_t>("axis", 0)

@@ -80,12 +80,9 @@ public:
 };
 
 REGISTER_USER_OP("group_norm")
-    .Input("x")
+    .With(TensorArgs{{"x"}, {"y", "mean", "inv_variance"}})
     .OptionalInput("beta")
     .OptionalInput("gamma")
-    .Output("y")
-    .Output("mean")
-    .Output("inv_variance")
     .Attr<bool>("affine", false)
     .Attr<int32_t>("num_groups", 0)
     .Attr<double>("epsilon", 0.0)

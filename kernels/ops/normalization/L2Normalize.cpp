@@ -79,9 +79,7 @@ public:
 };
 
 REGISTER_USER_OP("l2_normalize")
-    .Input("x")
-    .Output("y")
-    .Output("square_x_sum")
+    .With(TensorArgs{{"x"}, {"y", "square_x_sum"}})
     .Attr<int32_t>("axis", 0)
     .Attr<float>("epsilon", 0.0f)
     .SetTensorDescInferFn(infer)

@@ -75,10 +75,7 @@ public:
 
 REGISTER_USER_OP("l2_normalize_grad")
     .GradientOf("l2_normalize")
-    .Input("dy")
-    .Input("y")
-    .Input("square_x_sum")
-    .Output("dx")
+    .With(TensorArgs{{"dy", "y", "square_x_sum"}, {"dx"}})
     .Attr<int32_t>("axis", 0)
     .Attr<float>("epsilon", 0.0f)
     .SetTensorDescInferFn(infer)

@@ -133,12 +133,9 @@ template <class T> using LayerNormKernel = NormKernel<T, false>;
 template <class T> using RmsNormKernel = NormKernel<T, true>;
 
 REGISTER_USER_OP("layer_norm")
-    .Input("x")
+    .With(TensorArgs{{"x"}, {"y", "mean", "inv_variance"}})
     .OptionalInput("beta")
     .OptionalInput("gamma")
-    .Output("y")
-    .Output("mean")
-    .Output("inv_variance")
     .Attr<bool>("center", false)
     .Attr<bool>("scale", false)
     .Attr<int64_t>("begin_norm_axis", 0)
@@ -179,10 +176,8 @@ REGISTER_USER_OP("layer_norm")
     .Kernel<LayerNormKernel, types::Floating>("x");
 
 REGISTER_USER_OP("rms_norm")
-    .Input("x")
+    .With(TensorArgs{{"x"}, {"y", "inv_rms"}})
     .OptionalInput("weight")
-    .Output("y")
-    .Output("inv_rms")
     .RequiredAttr<Shape>("normalized_shape")
     .Attr<float>("epsilon", 1e-5f)
     .SetTensorDescInferFn(inferRms)

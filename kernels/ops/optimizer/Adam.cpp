@@ -128,8 +128,7 @@ public:
 };
 
 REGISTER_USER_OP("adam_bias_correction_factor")
-    .Input("train_step")
-    .Output("out")
+    .With(TensorArgs{{"train_step"}, {"out"}})
     .Attr<float>("beta", 0.9f)
     .Attr<DataType>("dtype", kFloat)
     .SetTensorDescInferFn(inferFactor)
@@ -142,9 +141,7 @@ REGISTER_USER_OP("adam_bias_correction_factor")
     .Kernel<FactorKernel>(onGpu());
 
 REGISTER_USER_OP("adam_bias_correction_learning_rate")
-    .Input("learning_rate")
-    .Input("train_step")
-    .Output("out")
+    .With(TensorArgs{{"learning_rate", "train_step"}, {"out"}})
     .Attr<float>("beta1", 0.9f)
     .Attr<float>("beta2", 0.999f)
     .SetTensorDescInferFn(inferCorrectedRate)

@@ -79,9 +79,7 @@ public:
 };
 
 REGISTER_USER_OP("l1_l2_regularize_gradient")
-    .Input("model")
-    .Input("model_diff")
-    .Output("out")
+    .With(TensorArgs{{"model", "model_diff"}, {"out"}})
     .Attr<float>("l1", 0.0f)
     .Attr<float>("l2", 0.0f)
     .SetTensorDescInferFn(inferRegularize)

@@ -198,8 +198,7 @@ Case decay(const char *name, const char *type, int64_t step) {
 }
 
 REGISTER_USER_OP("learning_rate_schedule")
-    .Input("train_step")
-    .Output("out")
+    .With(TensorArgs{{"train_step"}, {"out"}})
     .RequiredAttr<double>("learning_rate")
     .Attr<std::string>("warmup_type", "")
     .Attr<int64_t>("warmup_batches", 0)

@@ -208,10 +208,7 @@ Maybe<ShardingRule> sharding(const SbpContext &ctx) {
 }
 
 REGISTER_USER_OP("roi_align")
-    .Input("x")
-    .Input("rois")
-    .Input("batch_indices")
-    .Output("y")
+    .With(TensorArgs{{"x", "rois", "batch_indices"}, {"y"}})
     .With(roiAlignAttrs)
     .SetTensorDescInferFn(infer)
     .SetInputArgModifyFn([](const GetInputArgModifier &modifier, const UserOpConfWrapper &) {

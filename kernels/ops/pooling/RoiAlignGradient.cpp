@@ -86,11 +86,7 @@ template <class T> class RoiAlignGradKernel final : public StagedKernel<T> {
 
 REGISTER_USER_OP("roi_align_grad")
     .GradientOf("roi_align")
-    .Input("dy")
-    .Input("x")
-    .Input("rois")
-    .Input("batch_indices")
-    .Output("dx")
+    .With(TensorArgs{{"dy", "x", "rois", "batch_indices"}, {"dx"}})
     .With(roiAlignAttrs)
     .SetTensorDescInferFn(infer)
     .SetInputArgModifyFn([](const GetInputArgModifier &modifier, const UserOpConfWrapper &) {

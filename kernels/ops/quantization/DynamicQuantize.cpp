@@ -59,10 +59,7 @@ class DynamicQuantizeKernel final : public BindingKernel {
 };
 
 REGISTER_USER_OP("dynamic_quantize_linear")
-    .Input("in")
-    .Output("out")
-    .Output("scale")
-    .Output("zero_point")
+    .With(TensorArgs{{"in"}, {"out", "scale", "zero_point"}})
     .SetTensorDescInferFn(infer)
     .Sharding(".. -> .., .., ..") // the range is that of all elements
     .NoGrad("rounding has the derivative 0 almost everywhere")

@@ -77,9 +77,8 @@ class FusedIntegerMatmulKernel final : public BindingKernel {
 
 void finishArgs(OpRegistry &op) {
   op.OptionalInput("bias")
-      .Input("scale")
+      .With(TensorArgs{{"scale"}, {"out"}})
       .OptionalInput("zero_point")
-      .Output("out")
       .Attr<DataType>("dtype", kUInt8)
       .Attr<bool>("relu", false)
       .NoGrad("its tensors are integers");

@@ -60,12 +60,10 @@ class IntegerConvKernel final : public BindingKernel {
 
 std::function<void(OpRegistry &)> definition(int dims) {
   return [dims](OpRegistry &op) {
-    op.Input("in")
-        .Input("weight")
+    op.With(TensorArgs{{"in", "weight"}, {"out"}})
         .OptionalInput("in_zero_point")
         .OptionalInput("weight_zero_point")
         .OptionalInput("bias")
-        .Output("out")
         .Attr<int32_t>("filters", 0)
         .With(convArgs)
         .SetTensorDescInferFn([dims](InferContext *ctx) { return infer(ctx, dims); })

@@ -115,12 +115,10 @@ Case bytes(const char *name, Shape a, Shape b, DataType left = kUInt8, DataType 
 }
 
 REGISTER_USER_OP("integer_matmul")
-    .Input("a")
-    .Input("b")
+    .With(TensorArgs{{"a", "b"}, {"out"}})
     .OptionalInput("a_zero_point")
     .OptionalInput("b_zero_point")
     .OptionalInput("bias")
-    .Output("out")
     .Attr<bool>("transpose_b", false)
     .SetTensorDescInferFn(infer)
     .Sharding(sharding)

@@ -58,8 +58,7 @@ template <class T> using ArgMinKernel = ArgKernel<T, false>;
 
 std::function<void(OpRegistry &)> definition() {
   return [](OpRegistry &op) {
-    op.Input("in")
-        .Output("out")
+    op.With(TensorArgs{{"in"}, {"out"}})
         .SetTensorDescInferFn(infer)
         .Sharding("... . -> ...")
         .NoGrad("positions are not differentiable")

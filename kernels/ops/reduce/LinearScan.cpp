@@ -67,9 +67,7 @@ Case scanCase(const char *name, Shape shape, int64_t dim, bool reverse) {
 }
 
 REGISTER_USER_OP("linear_scan")
-    .Input("a")
-    .Input("b")
-    .Output("y")
+    .With(TensorArgs{{"a", "b"}, {"y"}})
     .RequiredAttr<int64_t>("dim")
     .Attr<bool>("reverse", false)
     .SetTensorDescInferFn(infer)

@@ -125,8 +125,7 @@ Case varCase(const char *name, Shape in, std::vector<int32_t> dim, bool unbiased
 }
 
 REGISTER_USER_OP("var")
-    .Input("input")
-    .Output("output")
+    .With(TensorArgs{{"input"}, {"output"}})
     .Attr<std::vector<int32_t>>("dim", {})
     .Attr<bool>("unbiased", true)
     .Attr<bool>("keepdim", false)

@@ -82,8 +82,7 @@ Maybe<void> listSignatures(SbpContext *ctx) {
 KernelOptions wholeKernel() { return KernelOptions().TmpSize(wholeTmpSize); }
 
 REGISTER_USER_OP("square_sum")
-    .Input("x")
-    .Output("y")
+    .With(TensorArgs{{"x"}, {"y"}})
     .SetTensorDescInferFn(infer<false>)
     .SetGetSbpFn(listSignatures)
     .Doc("y, of one element, is the sum of the squares of all elements of x, accumulated as reduce_sum does.")
@@ -101,8 +100,7 @@ REGISTER_USER_OP("multi_square_sum")
     .Kernel<SquareSumKernel, types::Floating>("x", wholeKernel());
 
 REGISTER_USER_OP("count_not_finite")
-    .Input("x")
-    .Output("y")
+    .With(TensorArgs{{"x"}, {"y"}})
     .SetTensorDescInferFn(infer<true>)
     .SetGetSbpFn(listSignatures)
     .NoGrad("counts are not differentiable")

@@ -87,9 +87,7 @@ Maybe<ShardingRule> prodGradSharding(const SbpContext &ctx) {
 
 REGISTER_USER_OP("reduce_prod_grad")
     .GradientOf("reduce_prod")
-    .Input("x")
-    .Input("dy")
-    .Output("dx")
+    .With(TensorArgs{{"x", "dy"}, {"dx"}})
     .RequiredAttr<std::vector<int32_t>>("axis")
     .SetTensorDescInferFn(inferProd)
     .Sharding(prodGradSharding)

@@ -59,8 +59,7 @@ ShardingRule reduceSharding(const Shape &in, const std::vector<int64_t> &axes, b
 
 std::function<void(OpRegistry &)> reduceDefinition(TensorDescInferFn infer, Pieces pieces) {
   return [=](OpRegistry &op) {
-    op.Input("input_tensor")
-        .Output("output_tensor")
+    op.With(TensorArgs{{"input_tensor"}, {"output_tensor"}})
         .RequiredAttr<std::vector<int32_t>>("axis")
         .Attr<bool>("keepdims", false)
         .SetTensorDescInferFn(infer)

@@ -85,8 +85,7 @@ template <class T> using CumProdKernel = ScanKernel<T, true>;
 /// Definition of cumsum and cumprod; sums are linear.
 std::function<void(OpRegistry &)> scanDefinition(bool linear) {
   return [linear](OpRegistry &op) {
-    op.Input("x")
-        .Output("y")
+    op.With(TensorArgs{{"x"}, {"y"}})
         .RequiredAttr<int64_t>("dim")
         .SetTensorDescInferFn(infer)
         .Sharding([linear](const SbpContext &ctx) -> Maybe<ShardingRule> {

@@ -85,10 +85,7 @@ Maybe<ShardingRule> cumprodGradSharding(const SbpContext &ctx) {
 
 REGISTER_USER_OP("cumprod_grad")
     .GradientOf("cumprod")
-    .Input("dy")
-    .Input("output")
-    .Input("input")
-    .Output("dx")
+    .With(TensorArgs{{"dy", "output", "input"}, {"dx"}})
     .RequiredAttr<int64_t>("dim")
     .SetTensorDescInferFn(inferCumprod)
     .Sharding(cumprodGradSharding)

@@ -182,8 +182,7 @@ const char *const kOrder = "NaN counts as larger than every number. Equal elemen
 /// Definition of sort and arg_sort.
 std::function<void(OpRegistry &)> sortDefinition() {
   return [](OpRegistry &op) {
-    op.Input("in")
-        .Output("out")
+    op.With(TensorArgs{{"in"}, {"out"}})
         .RequiredAttr<std::string>("direction")
         .SetTensorDescInferFn(inferSort)
         .Sharding("... . -> ... .")
@@ -206,8 +205,7 @@ REGISTER_USER_OP("arg_sort")
     .Kernel<ArgSortKernel, types::Numbers>("in");
 
 REGISTER_USER_OP("top_k")
-    .Input("in")
-    .Output("out")
+    .With(TensorArgs{{"in"}, {"out"}})
     .RequiredAttr<int32_t>("k")
     .Attr<bool>("sorted", true)
     .SetTensorDescInferFn(inferTopK)

@@ -90,9 +90,7 @@ size_t tmpSize(InferContext *ctx) {
 }
 
 REGISTER_USER_OP("reduce_sum_like")
-    .Input("x")
-    .Input("like")
-    .Output("y")
+    .With(TensorArgs{{"x", "like"}, {"y"}})
     .RequiredAttr<std::vector<int32_t>>("axis")
     .SetTensorDescInferFn(infer)
     .Sharding(sharding)

@@ -118,8 +118,7 @@ Maybe<ShardingRule> likeSharding(const SbpContext &ctx) {
 }
 
 REGISTER_USER_OP("expand")
-    .Input("in")
-    .Output("out")
+    .With(TensorArgs{{"in"}, {"out"}})
     .RequiredAttr<Shape>("expand_shape")
     .ArgAlias("logical_expand_shape", "expand_shape")
     .SetTensorDescInferFn(inferExpand)
@@ -134,9 +133,7 @@ REGISTER_USER_OP("expand")
     .Kernel<FunctionKernel<bindExpand>>(movesOnGpu());
 
 REGISTER_USER_OP("broadcast_like")
-    .Input("x")
-    .Input("like")
-    .Output("y")
+    .With(TensorArgs{{"x", "like"}, {"y"}})
     .Attr<std::vector<int32_t>>("broadcast_axes", {})
     .SetTensorDescInferFn(inferBroadcastLike)
     .Sharding(likeSharding)

@@ -45,8 +45,7 @@ Maybe<ShardingRule> diagonalSharding(const SbpContext &ctx) {
 }
 
 REGISTER_USER_OP("diag")
-    .Input("in")
-    .Output("out")
+    .With(TensorArgs{{"in"}, {"out"}})
     .Attr<int32_t>("diagonal", 0)
     .SetTensorDescInferFn(inferDiag)
     .Sharding(diagSharding)
@@ -58,8 +57,7 @@ REGISTER_USER_OP("diag")
     .Kernel<FunctionKernel<bindDiag>>(movesOnGpu());
 
 REGISTER_USER_OP("diagonal")
-    .Input("in")
-    .Output("out")
+    .With(TensorArgs{{"in"}, {"out"}})
     .Attr<int32_t>("offset", 0)
     .SetTensorDescInferFn(inferDiagonal)
     .Sharding(diagonalSharding)

@@ -32,9 +32,7 @@ Maybe<ShardingRule> sharding(const SbpContext &ctx) {
 
 REGISTER_USER_OP("diagonal_grad")
     .GradientOf("diagonal")
-    .Input("dy")
-    .Input("in")
-    .Output("dx")
+    .With(TensorArgs{{"dy", "in"}, {"dx"}})
     .Attr<int32_t>("offset", 0)
     .SetTensorDescInferFn(infer)
     .Sharding(sharding)

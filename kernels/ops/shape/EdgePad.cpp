@@ -106,8 +106,7 @@ template <EdgeForm form> Maybe<void> infer(InferContext *ctx) {
 
 template <EdgeForm form> std::function<void(OpRegistry &)> edgePad(Shape in, List padding) {
   return [=](OpRegistry &op) {
-    op.Input("x")
-        .Output("y")
+    op.With(TensorArgs{{"x"}, {"y"}})
         .RequiredAttr<List>("padding")
         .SetTensorDescInferFn(infer<form>)
         .Sharding(edgeSharding<form>)

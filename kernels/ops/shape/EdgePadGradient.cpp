@@ -58,9 +58,7 @@ template <EdgeForm form>
 std::function<void(OpRegistry &)> edgePadGrad(const char *pad, Shape dy, Shape x, List padding) {
   return [=](OpRegistry &op) {
     op.GradientOf(pad)
-        .Input("dy")
-        .Input("x")
-        .Output("dx")
+        .With(TensorArgs{{"dy", "x"}, {"dx"}})
         .RequiredAttr<List>("padding")
         .SetTensorDescInferFn(infer<form>)
         .Sharding(edgeSharding<form>)

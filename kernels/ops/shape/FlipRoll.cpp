@@ -46,8 +46,7 @@ MoveMap flipMap(const KernelContext &ctx) {
 }
 
 REGISTER_USER_OP("flip")
-    .Input("x")
-    .Output("y")
+    .With(TensorArgs{{"x"}, {"y"}})
     .RequiredAttr<Axes>("dims")
     .SetTensorDescInferFn(inferFlip)
     .Sharding([](const SbpContext &ctx) { return sharding(ctx, "x"); })
@@ -129,8 +128,7 @@ Maybe<ShardingRule> rollSharding(const SbpContext &ctx) {
 }
 
 REGISTER_USER_OP("roll")
-    .Input("in")
-    .Output("out")
+    .With(TensorArgs{{"in"}, {"out"}})
     .RequiredAttr<Axes>("shifts")
     .Attr<Axes>("dims", {})
     .SetTensorDescInferFn(inferRoll)

@@ -72,9 +72,7 @@ Case sample(const char *name, const char *mode, const char *padding, bool align)
 }
 
 REGISTER_USER_OP("grid_sample")
-    .Input("input")
-    .Input("grid")
-    .Output("output")
+    .With(TensorArgs{{"input", "grid"}, {"output"}})
     .With(gridSampleAttrs)
     .SetTensorDescInferFn(infer)
     .Sharding("n c . ., n h w . -> n c h w", Linear({0}))

@@ -127,8 +127,7 @@ template <Form kForm> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
 const std::vector<DataType> kTypes = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
 
 REGISTER_USER_OP("pad")
-    .Input("x")
-    .Output("y")
+    .With(TensorArgs{{"x"}, {"y"}})
     .Attr<List>("padding_before", {})
     .Attr<List>("padding_after", {})
     .Attr<List>("padding", {})
@@ -158,8 +157,7 @@ REGISTER_USER_OP("pad")
 /// The definition of constant_pad1d, 2d and 3d.
 std::function<void(OpRegistry &)> constantPad(Shape in, List padding) {
   return [=](OpRegistry &op) {
-    op.Input("x")
-        .Output("y")
+    op.With(TensorArgs{{"x"}, {"y"}})
         .RequiredAttr<List>("padding")
         .Attr<double>("floating_value", 0.0)
         .Attr<int64_t>("integral_value", 0)

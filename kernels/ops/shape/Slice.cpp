@@ -181,8 +181,7 @@ Case update(const char *name, Shape ref, Shape value, List start, List stop, Lis
 }
 
 REGISTER_USER_OP("slice")
-    .Input("x")
-    .Output("y")
+    .With(TensorArgs{{"x"}, {"y"}})
     .With(sliceAttrs)
     .SetTensorDescInferFn(inferSlice)
     .Sharding(cutSharding<sliceBox, kX>)
@@ -193,8 +192,7 @@ REGISTER_USER_OP("slice")
     .Kernel<FunctionKernel<bindCut<sliceBox, kX, kY>>>(movesOnGpu());
 
 REGISTER_USER_OP("narrow")
-    .Input("in")
-    .Output("out")
+    .With(TensorArgs{{"in"}, {"out"}})
     .With(narrowAttrs)
     .SetTensorDescInferFn(inferNarrow)
     .Sharding(cutSharding<narrowBox, kIn>)
@@ -205,9 +203,7 @@ REGISTER_USER_OP("narrow")
     .Kernel<FunctionKernel<bindCut<narrowBox, kIn, kOut>>>(movesOnGpu());
 
 REGISTER_USER_OP("slice_update")
-    .Input("ref")
-    .Input("value")
-    .Output("y")
+    .With(TensorArgs{{"ref", "value"}, {"y"}})
     .ArgAlias("x", "ref")
     .ArgAlias("update", "value")
     .With(sliceAttrs)

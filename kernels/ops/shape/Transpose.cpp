@@ -52,8 +52,7 @@ Case sample(const char *name, Shape in, std::vector<int32_t> perm) {
 }
 
 REGISTER_USER_OP("transpose")
-    .Input("input")
-    .Output("output")
+    .With(TensorArgs{{"input"}, {"output"}})
     .RequiredAttr<std::vector<int32_t>>("perm")
     .Attr<bool>("batch_axis_non_change", false)
     .SetTensorDescInferFn(infer)

@@ -171,8 +171,7 @@ Case sample(const char *name, Shape x, Pair k, Pair pad, Pair s, Pair d) {
 // Images split, and channels: of each the columns have kernel height times width rows.
 
 REGISTER_USER_OP("unfold")
-    .Input("x")
-    .Output("y")
+    .With(TensorArgs{{"x"}, {"y"}})
     .With(patchAttrs)
     .SetTensorDescInferFn(inferUnfold)
     .Sharding("n c . . -> n c* .", Linear({0}))
@@ -184,8 +183,7 @@ REGISTER_USER_OP("unfold")
     .Kernel<UnfoldKernel>(onGpu());
 
 REGISTER_USER_OP("fold")
-    .Input("x")
-    .Output("y")
+    .With(TensorArgs{{"x"}, {"y"}})
     .RequiredAttr<Pair>("output_size")
     .With(patchAttrs)
     .SetTensorDescInferFn(inferFold)

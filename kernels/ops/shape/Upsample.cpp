@@ -86,8 +86,7 @@ template <Upsampling mode> struct Upsample {
 
 /// The definition of an upsampling.
 template <Upsampling mode> void upsample(OpRegistry &op) {
-  op.Input("x")
-      .Output("y")
+  op.With(TensorArgs{{"x"}, {"y"}})
       .With(upsampleAttrs<mode>)
       .SetTensorDescInferFn(infer)
       .Sharding("n c . . -> n c . .", Linear({0}))

@@ -47,9 +47,7 @@ template <Upsampling mode> struct UpsampleGrad {
 template <Upsampling mode> std::function<void(OpRegistry &)> upsampleGrad(const char *forward) {
   return [forward](OpRegistry &op) {
     op.GradientOf(forward)
-        .Input("dy")
-        .Input("x")
-        .Output("dx")
+        .With(TensorArgs{{"dy", "x"}, {"dx"}})
         .With(upsampleAttrs<mode>)
         .SetTensorDescInferFn(infer)
         .Sharding("n c . ., n c . . -> n c . .", Linear({0}))

@@ -175,8 +175,7 @@ REGISTER_USER_OP("squeeze")
             sample("two", {1, 2, 1}).Attr("axes", std::vector<int32_t>{0, -1})});
 
 REGISTER_USER_OP("identity")
-    .Input("in")
-    .Output("out")
+    .With(TensorArgs{{"in"}, {"out"}})
     .SetTensorDescInferFn(TensorDescInferFnUtil::Unchanged)
     .Sharding("... -> ...", Linear({0}))
     .View()
@@ -186,8 +185,7 @@ REGISTER_USER_OP("identity")
 
 // A copy is a tensor of its own, never a view: graphs use it to cut aliasing.
 REGISTER_USER_OP("copy")
-    .Input("in")
-    .Output("out")
+    .With(TensorArgs{{"in"}, {"out"}})
     .Attr<std::string>("device_type", "")
     .Attr<int64_t>("device_id", 0)
     .Attr<bool>("pin_memory", false)

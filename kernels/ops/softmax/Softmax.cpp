@@ -28,8 +28,7 @@ Maybe<void> inferLastAxis(InferContext *ctx, const char *output) {
 /// Definition of softmax and log_softmax.
 std::function<void(OpRegistry &)> definition(const char *output) {
   return [output](OpRegistry &op) {
-    op.Input("in")
-        .Output(output)
+    op.With(TensorArgs{{"in"}, {output}})
         .SetTensorDescInferFn([output](InferContext *ctx) { return inferLastAxis(ctx, output); })
         .Sharding("... . -> ... .")
         .Cases({Case("rows").In("in", {5, 13}, -4, 4), Case("long").In("in", {2, 3, 100}, -4, 4),

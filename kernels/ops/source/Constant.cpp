@@ -64,8 +64,7 @@ public:
 
 /// Definition of zero_like and ones_like.
 void likeDefinition(OpRegistry &op) {
-  op.Input("like")
-      .Output("out")
+  op.With(TensorArgs{{"like"}, {"out"}})
       .SetTensorDescInferFn(TensorDescInferFnUtil::Unchanged)
       .Sharding("? ... -> ...")
       .NoGrad("the output does not depend on the values of like")
@@ -105,8 +104,7 @@ REGISTER_USER_OP("constant")
     .Kernel<ConstantKernel>(movesOnGpu());
 
 REGISTER_USER_OP("constant_like")
-    .Input("like")
-    .Output("out")
+    .With(TensorArgs{{"like"}, {"out"}})
     .Attr<double>("floating_value", 0.0)
     .Attr<int64_t>("integer_value", 0)
     .Attr<bool>("is_floating_value", false)

@@ -100,10 +100,8 @@ public:
 };
 
 REGISTER_USER_OP("dropout")
-    .Input("in")
+    .With(TensorArgs{{"in"}, {"out", "mask"}})
     .OptionalInput("_add_to_output")
-    .Output("out")
-    .Output("mask")
     .Attr<float>("rate", 0.0f)
     .Attr<int64_t>("seed", 0)
     .SetCheckAttrFn(checkRate)

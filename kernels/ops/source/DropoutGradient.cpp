@@ -63,9 +63,7 @@ public:
 
 REGISTER_USER_OP("dropout_grad")
     .GradientOf("dropout")
-    .Input("dy")
-    .Input("mask")
-    .Output("dx")
+    .With(TensorArgs{{"dy", "mask"}, {"dx"}})
     .RequiredAttr<float>("scale")
     .SetTensorDescInferFn(infer)
     .Sharding("..., ... -> ...", Linear({0}))

@@ -175,8 +175,7 @@ public:
 };
 
 REGISTER_USER_OP("bernoulli")
-    .Input("in")
-    .Output("out")
+    .With(TensorArgs{{"in"}, {"out"}})
     .Attr<double>("p", -1.0)
     .Attr<int64_t>("seed", 0)
     .Attr<DataType>("dtype", kInvalidDataType)
@@ -191,8 +190,7 @@ REGISTER_USER_OP("bernoulli")
     .Kernel<BernoulliKernel, types::Floating>("in", onGpu());
 
 REGISTER_USER_OP("random_mask_like")
-    .Input("like")
-    .Output("out")
+    .With(TensorArgs{{"like"}, {"out"}})
     .Attr<float>("rate", 0.0f)
     .Attr<int64_t>("seed", 0)
     .SetCheckAttrFn(checkRate)

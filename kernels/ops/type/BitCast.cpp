@@ -34,8 +34,7 @@ Case to(const char *name, DataType type, std::vector<DataType> from) {
 
 // The pieces of a sum have other bits than it: only whole elements may be elsewhere.
 REGISTER_USER_OP("bit_cast")
-    .Input("in")
-    .Output("out")
+    .With(TensorArgs{{"in"}, {"out"}})
     .RequiredAttr<DataType>("dtype")
     .SetTensorDescInferFn(infer)
     .Sharding("... -> ...")

@@ -119,8 +119,7 @@ Case to(const char *name, DataType type) {
 }
 
 REGISTER_USER_OP("cast")
-    .Input("in")
-    .Output("out")
+    .With(TensorArgs{{"in"}, {"out"}})
     .RequiredAttr<DataType>("dtype")
     .Attr<bool>("pin_memory", false)
     .Attr<bool>("saturate", true)
@@ -135,9 +134,7 @@ REGISTER_USER_OP("cast")
     .Kernel<CastKernel>(onGpu());
 
 REGISTER_USER_OP("cast_like")
-    .Input("in")
-    .Input("dtype_like")
-    .Output("out")
+    .With(TensorArgs{{"in", "dtype_like"}, {"out"}})
     .Attr<bool>("saturate", true)
     .SetTensorDescInferFn(inferCastLike)
     .Sharding([](const SbpContext &ctx) -> Maybe<ShardingRule> {
