@@ -105,8 +105,7 @@ REGISTER_USER_OP("argwhere")
     .Cases({sample("plane", {3, 5}).Types({kFloat, kInt32, kUInt8, kBool, kFloat16}),
             sample("long", {700}).Attr("dtype", kInt64), sample("cube", {2, 3, 2}).Attr("dtype", kInt64),
             sample("scalar", {}), Case("empty").In("input", {0, 3})})
-    .Kernel<ArgwhereKernel, types::Computed>("input")
-    .Kernel<ArgwhereKernel, types::Computed>("input", onGpu());
+    .With(onCpuAndGpu<ArgwhereKernel, types::Computed>("input"));
 
 } // namespace
 } // namespace opc::ops

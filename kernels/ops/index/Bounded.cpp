@@ -84,8 +84,7 @@ REGISTER_USER_OP("bounded")
         "and 0 behind it. An output that is made by this op is fetched cut to the count, where that is an output, too.")
     .Cases({sample("rows", {7, 3}, 0, 7), sample("columns", {3, 5}, 1, 5), sample("middle", {2, 4, 3}, 1, 9),
             Case("narrow").In("x", {6}, -3, 3).In("count", kInt32, {}, -2, 3).Attr<int64_t>("axis", 0).Types({kFloat})})
-    .Kernel<BoundedKernel>(KernelOptions().Inplace("y", "x"))
-    .Kernel<BoundedKernel>(onGpu().Inplace("y", "x"));
+    .With(onCpuAndGpu<BoundedKernel>(KernelOptions().Inplace("y", "x")));
 
 } // namespace
 } // namespace opc::ops

@@ -129,8 +129,7 @@ REGISTER_USER_OP("dim_gather")
             Case("middle").In("input", {2, 4, 3, 2}).In("index", kInt64, {2, 5, 3, 2}, 0, 4).Attr<int32_t>("dim", 1),
             Case("thin").In("input", {4, 3}).In("index", kInt32, {6, 1}, 0, 4).Attr<int32_t>("dim", 0),
             Case("one_row").In("input", {2, 3, 8}).In("index", kInt64, {2, 4, 8}, 0, 1).Attr<int32_t>("dim", 1)})
-    .Kernel<DimGatherKernel>()
-    .Kernel<DimGatherKernel>(onGpu());
+    .With(onCpuAndGpu<DimGatherKernel>());
 
 } // namespace
 } // namespace opc::ops

@@ -120,8 +120,7 @@ REGISTER_USER_OP("dim_scatter_update")
     .Sharding(sharding<Replace>)
     .Doc(doc("is replaced by"))
     .Cases({columns("input", 1).Types({kFloat, kDouble, kFloat16, kUInt8, kInt64})})
-    .Kernel<FunctionKernel<bindUpdate>>()
-    .Kernel<FunctionKernel<bindUpdate>>(onGpu());
+    .With(onCpuAndGpu<FunctionKernel<bindUpdate>>());
 
 REGISTER_USER_OP("dim_scatter_add")
     .With(definition("input"))
@@ -130,16 +129,14 @@ REGISTER_USER_OP("dim_scatter_add")
     .Cases(
         {columns("input", 8),
          Case("rows").In("input", {4, 5}).In("index", kInt32, {6, 3}, 0, 4).In("src", {7, 5}).Attr<int32_t>("dim", 0)})
-    .Kernel<AddKernel, types::Numbers>("src", accumulates("output"))
-    .Kernel<AddKernel, types::Numbers>("src", onGpu());
+    .With(accumulating<AddKernel>("src", "output"));
 
 REGISTER_USER_OP("dim_scatter_mul")
     .With(definition("input"))
     .Sharding(sharding<Multiply>)
     .Doc(doc("is multiplied by"))
     .Cases({columns("input", 8)})
-    .Kernel<MulKernel, types::Numbers>("src", accumulates("output"))
-    .Kernel<MulKernel, types::Numbers>("src", onGpu());
+    .With(accumulating<MulKernel>("src", "output"));
 
 const char *const kNan = " NaN is larger and smaller than any number.";
 Case rows() {
@@ -151,24 +148,21 @@ REGISTER_USER_OP("dim_scatter_max")
     .Sharding(sharding<Largest>)
     .Doc(doc("becomes the larger of itself and") + kNan)
     .Cases({columns("input", 8), rows()})
-    .Kernel<MaxKernel, types::Numbers>("src", accumulates("output"))
-    .Kernel<MaxKernel, types::Numbers>("src", onGpu());
+    .With(accumulating<MaxKernel>("src", "output"));
 
 REGISTER_USER_OP("dim_scatter_min")
     .With(definition("input"))
     .Sharding(sharding<Smallest>)
     .Doc(doc("becomes the smaller of itself and") + kNan)
     .Cases({columns("input", 8), rows()})
-    .Kernel<MinKernel, types::Numbers>("src", accumulates("output"))
-    .Kernel<MinKernel, types::Numbers>("src", onGpu());
+    .With(accumulating<MinKernel>("src", "output"));
 
 REGISTER_USER_OP("dim_scatter_add_like")
     .With(definition("like"))
     .Sharding(sharding<Add>)
     .Doc("dim_scatter_add into zeros of the shape of like, whose values are not read: the gradient of dim_gather.")
     .Cases({columns("like", 8)})
-    .Kernel<AddLikeKernel, types::Numbers>("src", accumulates("output"))
-    .Kernel<AddLikeKernel, types::Numbers>("src", onGpu());
+    .With(accumulating<AddLikeKernel>("src", "output"));
 
 } // namespace
 } // namespace opc::ops

@@ -105,8 +105,7 @@ REGISTER_USER_OP("embedding_grad")
                 .In("indices", kInt32, {9}, 0, 3)
                 .Attr<int64_t>("padding_idx", 1)
                 .Attr("scale_grad_by_freq", true)})
-    .Kernel<EmbeddingGradKernel, types::Floating>("dy", accumulates("dx"))
-    .Kernel<EmbeddingGradKernel, types::Floating>("dy", onGpu());
+    .With(accumulating<EmbeddingGradKernel, types::Floating>("dy", "dx"));
 
 /// Linear in dy: each index reads its entry, which the padding entry's zeros cut off; with scale_grad_by_freq divided
 /// by how often the entry was looked up.

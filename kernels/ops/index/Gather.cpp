@@ -108,8 +108,7 @@ REGISTER_USER_OP("gather")
     .Cases({sample("rows", "in", {5, 3}, kInt64, {4}, 5).Types(kMoved),
             sample("columns", "in", {2, 6, 3}, kInt32, {2, 2}, 6).Attr<int64_t>("axis", 1).Types(kMoved),
             sample("scalar_index", "in", {4, 3}, kInt64, {}, 3).Attr<int64_t>("axis", -1).Types(kMoved)})
-    .Kernel<GatherKernel<Form::kAxis>>()
-    .Kernel<GatherKernel<Form::kAxis>>(onGpu());
+    .With(onCpuAndGpu<GatherKernel<Form::kAxis>>());
 
 REGISTER_USER_OP("embedding")
     .With(TensorArgs{{"weight", "indices"}, {"out"}})
@@ -120,8 +119,7 @@ REGISTER_USER_OP("embedding")
     .Doc("out[i, :] = weight[indices[i], :]. padding_idx (an entry that gets no gradient; -1: none) and "
          "scale_grad_by_freq matter to the gradient only. An index outside [0, entries) is an error at run time.")
     .Cases({sample("sentence", "weight", {7, 4}, kInt64, {2, 3}, 7).Types({kFloat, kDouble, kFloat16})})
-    .Kernel<GatherKernel<Form::kEmbedding>>()
-    .Kernel<GatherKernel<Form::kEmbedding>>(onGpu());
+    .With(onCpuAndGpu<GatherKernel<Form::kEmbedding>>());
 
 REGISTER_USER_OP("batch_gather")
     .With(TensorArgs{{"in", "indices"}, {"out"}})
@@ -131,8 +129,7 @@ REGISTER_USER_OP("batch_gather")
          "An index outside the axis is an error at run time.")
     .Cases({sample("batch", "in", {2, 5, 3}, kInt64, {2, 4}, 5).Types(kMoved),
             sample("vector", "in", {5}, kInt32, {4}, 5).Types({kFloat, kInt64})})
-    .Kernel<GatherKernel<Form::kBatch>>()
-    .Kernel<GatherKernel<Form::kBatch>>(onGpu());
+    .With(onCpuAndGpu<GatherKernel<Form::kBatch>>());
 
 } // namespace
 } // namespace opc::ops

@@ -31,8 +31,7 @@ REGISTER_USER_OP("gather_nd")
     .Doc(kTuples + "out holds the slices of params that they address.")
     .Cases({Case("rows").In("params", {4, 3}).In("indices", kInt64, {5, 1}, 0, 4).Types(kMoved),
             Case("elements").In("params", {4, 3}).In("indices", kInt32, {2, 3, 2}, 0, 3).Types(kMoved)})
-    .Kernel<GatherNdKernel>()
-    .Kernel<GatherNdKernel>(onGpu());
+    .With(onCpuAndGpu<GatherNdKernel>());
 
 } // namespace
 } // namespace opc::ops

@@ -5,6 +5,7 @@
 #include "index/DimLines.h"
 #include "index/IndexArguments.h"
 #include "index/TupleRows.h"
+#include "support/Accumulate.h"
 #include "support/CudaTask.h"
 #include "support/IndexWatch.h"
 
@@ -65,6 +66,13 @@ struct ScatterForm {
 };
 std::unique_ptr<BoundKernel> bindScatterOnGpu(KernelBindContext *ctx, const ScatterForm &form, const Tensor *base,
                                               const Tensor &values, Tensor &out, const RowIndices &rows);
+
+/// The kernels of a scatter that adds up values of argument `values` in `out`, on the CPU and on GPUs.
+template <template <class> class K, class Types = types::Numbers>
+auto accumulating(const char *values, const char *out) {
+  return
+      [=](OpRegistry &op) { op.Kernel<K, Types>(values, accumulates(out)).template Kernel<K, Types>(values, onGpu()); };
+}
 
 /// The task of device code over lines: its inputs and its output, whose elements it goes over when `isByResult`, else
 /// over those of index. All indices are checked.

@@ -149,8 +149,7 @@ REGISTER_USER_OP("non_max_suppression")
     .Cases({sample("one", 1, 1, 12, 5),
             sample("classes", 2, 3, 40, 7).Attr("has_score_threshold", true).Attr("score_threshold", 0.25f),
             sample("centres", 1, 2, 300, 300).Attr("center_point_box", true), sample("none", 1, 2, 6, 0)})
-    .Kernel<SuppressionKernel, types::Of<float>>("scores", KernelOptions().TmpSize(workspace))
-    .Kernel<SuppressionKernel, types::Of<float>>("scores", onGpu().TmpSize(workspace));
+    .With(onCpuAndGpu<SuppressionKernel, types::Of<float>>("scores", KernelOptions().TmpSize(workspace)));
 
 } // namespace
 } // namespace opc::ops

@@ -91,8 +91,7 @@ REGISTER_USER_OP("one_hot")
          "An index outside [0, depth) is an error at run time.")
     .Cases({sample("float", kInt64, {2, 3}, kFloat), sample("int", kInt32, {4}, kInt64),
             sample("scalar", kInt64, {}, kFloat16)})
-    .Kernel<OneHotKernel>()
-    .Kernel<OneHotKernel>(onGpu());
+    .With(onCpuAndGpu<OneHotKernel>());
 
 } // namespace
 } // namespace opc::ops

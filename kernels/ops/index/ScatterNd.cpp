@@ -90,8 +90,7 @@ REGISTER_USER_OP("scatter_nd")
          "out is zero but for the addressed slices, to which updates are added in order; equal tuples add up.")
     .Cases({Case("rows").In("indices", kInt64, {5, 1}, 0, 4).In("updates", {5, 3}).Attr("shape", Shape({4, 3})),
             Case("elements").In("indices", kInt32, {6, 2}, 0, 3).In("updates", {6}).Attr("shape", Shape({3, 4}))})
-    .Kernel<SumKernel, types::Numbers>("updates", accumulates("out"))
-    .Kernel<SumKernel, types::Numbers>("updates", onGpu());
+    .With(accumulating<SumKernel>("updates", "out"));
 
 REGISTER_USER_OP("scatter_nd_like")
     .With(TensorArgs{{"like", "indices", "updates"}, {"out"}})
@@ -99,22 +98,19 @@ REGISTER_USER_OP("scatter_nd_like")
     .Sharding(sumSharding<Into::kLike>)
     .Doc(kTuples + "As scatter_nd, in the shape of like, whose values are not read.")
     .Cases({Case("rows").In("like", {4, 3}).In("indices", kInt64, {5, 1}, 0, 4).In("updates", {5, 3})})
-    .Kernel<SumKernel, types::Numbers>("updates", accumulates("out"))
-    .Kernel<SumKernel, types::Numbers>("updates", onGpu());
+    .With(accumulating<SumKernel>("updates", "out"));
 
 REGISTER_USER_OP("tensor_scatter_nd_update")
     .With(tensorScatter<false>)
     .Doc(kTuples + "out is params with the addressed slices replaced by updates; of equal tuples the last one stays.")
     .Cases({Case("rows").In("params", {4, 3}).In("updates", {2, 3}).In("indices", kInt64, {2, 1}, 0, 4).Types(kMoved)})
-    .Kernel<FunctionKernel<bindReplacing>>()
-    .Kernel<FunctionKernel<bindReplacing>>(onGpu());
+    .With(onCpuAndGpu<FunctionKernel<bindReplacing>>());
 
 REGISTER_USER_OP("tensor_scatter_nd_add")
     .With(tensorScatter<true>)
     .Doc(kTuples + "out is params with updates added to the addressed slices in order; equal tuples add up.")
     .Cases({Case("rows").In("params", {4, 3}).In("updates", {5, 3}).In("indices", kInt64, {5, 1}, 0, 4)})
-    .Kernel<AddKernel, types::Numbers>("updates", accumulates("out"))
-    .Kernel<AddKernel, types::Numbers>("updates", onGpu());
+    .With(accumulating<AddKernel>("updates", "out"));
 
 } // namespace
 } // namespace opc::ops

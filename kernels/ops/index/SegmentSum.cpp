@@ -90,8 +90,7 @@ REGISTER_USER_OP("unsorted_segment_sum")
                 .In("segment_ids", kInt32, {5}, 0, 3)
                 .Attr<int64_t>("num_segments", 3)
                 .Attr<int64_t>("axis", 1)})
-    .Kernel<SumKernel, types::Numbers>("data", accumulates("out"))
-    .Kernel<SumKernel, types::Numbers>("data", onGpu());
+    .With(accumulating<SumKernel>("data", "out"));
 
 REGISTER_USER_OP("unsorted_segment_sum_like")
     .With(TensorArgs{{"data", "segment_ids", "like"}, {"out"}})
@@ -100,8 +99,7 @@ REGISTER_USER_OP("unsorted_segment_sum_like")
     .Sharding(sharding<Form::kLike>)
     .Doc("unsorted_segment_sum in the shape of like, whose values are not read: the gradient of gather.")
     .Cases({Case("rows").In("data", {7, 3}).In("segment_ids", kInt64, {7}, 0, 4).In("like", {4, 3})})
-    .Kernel<SumKernel, types::Numbers>("data", accumulates("out"))
-    .Kernel<SumKernel, types::Numbers>("data", onGpu());
+    .With(accumulating<SumKernel>("data", "out"));
 
 REGISTER_USER_OP("unsorted_batch_segment_sum")
     .With(TensorArgs{{"data", "segment_ids"}, {"out"}})
@@ -111,8 +109,7 @@ REGISTER_USER_OP("unsorted_batch_segment_sum")
     .Doc("unsorted_segment_sum for each batch entry by itself; all axes of segment_ids but the last are batch axes.")
     .Cases(
         {Case("batch").In("data", {2, 5, 3}).In("segment_ids", kInt64, {2, 5}, 0, 4).Attr<int64_t>("num_segments", 4)})
-    .Kernel<BatchKernel, types::Numbers>("data", accumulates("out"))
-    .Kernel<BatchKernel, types::Numbers>("data", onGpu());
+    .With(accumulating<BatchKernel>("data", "out"));
 
 } // namespace
 } // namespace opc::ops

@@ -105,8 +105,7 @@ REGISTER_USER_OP("unique_rows")
     .Cases({Case("list").In("in", {30}, -3, 3).Types({kFloat, kInt64, kUInt8, kFloat16}),
             Case("rows").In("in", kInt32, {300, 2}, 0, 4),
             Case("places").In("in", kInt32, {40, 1, 2}, 0, 3).Attr("sorted", false), Case("empty").In("in", {0})})
-    .Kernel<UniqueKernel, types::Numbers>("in", KernelOptions().TmpSize(workspace))
-    .Kernel<UniqueKernel, types::Numbers>("in", onGpu().TmpSize(workspace));
+    .With(onCpuAndGpu<UniqueKernel, types::Numbers>("in", KernelOptions().TmpSize(workspace)));
 
 } // namespace
 } // namespace opc::ops

@@ -137,8 +137,7 @@ REGISTER_USER_OP("adam_bias_correction_factor")
          "dtype: f32, or f64 for models of f64.")
     .Cases({Case("f32").In("train_step", kInt64, {1}, 0, 20),
             Case("f64").In("train_step", kInt64, {1}, 0, 20).Attr("beta", 0.999f).Attr("dtype", kDouble)})
-    .Kernel<FactorKernel>()
-    .Kernel<FactorKernel>(onGpu());
+    .With(onCpuAndGpu<FactorKernel>());
 
 REGISTER_USER_OP("adam_bias_correction_learning_rate")
     .With(TensorArgs{{"learning_rate", "train_step"}, {"out"}})
@@ -149,8 +148,7 @@ REGISTER_USER_OP("adam_bias_correction_learning_rate")
     .Doc("out = learning_rate * sqrt(1 - beta2^(train_step + 1)) / (1 - beta1^(train_step + 1)): the rate that makes "
          "an adam_update without corrections a corrected one.")
     .Cases({Case("plain").In("learning_rate", {1}, 0, 1).In("train_step", kInt64, {1}, 0, 20).Types({kFloat, kDouble})})
-    .Kernel<CorrectedRateKernel>()
-    .Kernel<CorrectedRateKernel>(onGpu());
+    .With(onCpuAndGpu<CorrectedRateKernel>());
 
 } // namespace
 } // namespace opc::ops::optimizer

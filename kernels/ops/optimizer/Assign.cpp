@@ -49,8 +49,7 @@ REGISTER_USER_OP("assign")
          "old value, unless the graph orders the reader after the assign (ctrl_in_op_name).")
     .Cases({Case("matrix").In("ref", {5, 7}).In("value", {5, 7}),
             Case("large").In("ref", {300, 300}).In("value", {300, 300}).Types({kFloat, kInt64})})
-    .Kernel<AssignKernel>()
-    .Kernel<AssignKernel>(movesOnGpu());
+    .With(onCpuAndGpu<AssignKernel>());
 
 // --- l1_l2_regularize_gradient ---------------------------------------------------------------------------------------
 
@@ -159,8 +158,7 @@ REGISTER_USER_OP("dynamic_loss_scale_schedule")
             lossScaleCase("least", {1, 9}, {1, 1.5}, {1, 9}),
             lossScaleCase("skipped", {1, 9}, {8, 16}, {1, 9}).In("skip_if", kInt64, {1}, 1, 3),
             lossScaleCase("not_skipped", {1, 9}, {8, 16}, {1, 9}).In("skip_if", kInt64, {1}, 0, 1)})
-    .Kernel<LossScaleKernel>()
-    .Kernel<LossScaleKernel>(onGpu());
+    .With(onCpuAndGpu<LossScaleKernel>());
 
 } // namespace
 } // namespace opc::ops::optimizer

@@ -285,8 +285,7 @@ REGISTER_USER_OP("learning_rate_schedule")
                 .Attr("end_factor", 0.75)
                 .Attr<int64_t>("total_iters", 20),
             decay("constant_lr", "constant_lr", 5).Attr("factor", 0.25).Attr<int64_t>("total_iters", 20)})
-    .Kernel<ScheduleKernel>()
-    .Kernel<ScheduleKernel>(onGpu());
+    .With(onCpuAndGpu<ScheduleKernel>());
 
 } // namespace
 } // namespace opc::ops::optimizer

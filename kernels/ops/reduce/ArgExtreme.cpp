@@ -71,15 +71,13 @@ REGISTER_USER_OP("argmax")
     .With(definition())
     .Doc("The position (i64) of the largest element along the last axis, which the output lacks. Of equal elements "
          "the first; the first NaN if there is one.")
-    .Kernel<ArgMaxKernel, types::Numbers>("in")
-    .Kernel<ArgMaxKernel, types::Numbers>("in", onGpu());
+    .With(onCpuAndGpu<ArgMaxKernel, types::Numbers>("in"));
 
 REGISTER_USER_OP("argmin")
     .With(definition())
     .Doc("The position (i64) of the smallest element along the last axis, which the output lacks. Of equal elements "
          "the first; the first NaN if there is one.")
-    .Kernel<ArgMinKernel, types::Numbers>("in")
-    .Kernel<ArgMinKernel, types::Numbers>("in", onGpu());
+    .With(onCpuAndGpu<ArgMinKernel, types::Numbers>("in"));
 
 } // namespace
 } // namespace opc::ops::reduce

@@ -129,8 +129,7 @@ REGISTER_USER_OP("expand")
             Case("lead").In("in", {3, 1}, 0, 2).Attr("expand_shape", Shape({2, -1, 5})).Types(kMoved),
             Case("both").In("in", {1, 4}, 0, 2).Attr("expand_shape", Shape({2, 3, 4})).Types(kMoved),
             Case("scalar").In("in", {}, 0, 2).Attr("expand_shape", Shape({7})).Types(kMoved)})
-    .Kernel<MoveKernel<bindExpand, expandMap>>()
-    .Kernel<FunctionKernel<bindExpand>>(movesOnGpu());
+    .With(moves<bindExpand, expandMap>);
 
 REGISTER_USER_OP("broadcast_like")
     .With(TensorArgs{{"x", "like"}, {"y"}})
@@ -150,8 +149,7 @@ REGISTER_USER_OP("broadcast_like")
                 .Attr("broadcast_axes", std::vector<int32_t>{0, 2})
                 .Types(kMoved),
             Case("trailing").In("x", {4}, 0, 2).In("like", {2, 4}, 0, 2).Types(kMoved)})
-    .Kernel<MoveKernel<bindBroadcastLike, broadcastLikeMap>>()
-    .Kernel<FunctionKernel<bindBroadcastLike>>(movesOnGpu());
+    .With(moves<bindBroadcastLike, broadcastLikeMap>);
 
 } // namespace
 } // namespace opc::ops

@@ -147,8 +147,7 @@ template <bool stack = false> std::function<void(OpRegistry &)> joins(TensorDesc
         .Attr<int64_t>("max_dim_size", 0)
         .SetTensorDescInferFn(infer)
         .Sharding(sharding)
-        .template Kernel<MoveKernel<bindParts<false>, joinMap<stack>>>()
-        .template Kernel<FunctionKernel<bindParts<false>>>(movesOnGpu());
+        .With(moves<bindParts<false>, joinMap<stack>>);
   };
 }
 /// Inputs of these shapes.
@@ -195,8 +194,7 @@ REGISTER_USER_OP("split_like")
                 .Attr<int64_t>("axis", 1)
                 .Out("out", 2)
                 .Types(kMoved)})
-    .Kernel<FunctionKernel<bindParts<true>>>()
-    .Kernel<FunctionKernel<bindParts<true>>>(movesOnGpu());
+    .With(onCpuAndGpu<FunctionKernel<bindParts<true>>>());
 
 } // namespace
 } // namespace opc::ops

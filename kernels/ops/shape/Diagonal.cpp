@@ -53,8 +53,7 @@ REGISTER_USER_OP("diag")
          "elsewhere. Of a matrix: its given diagonal.")
     .Cases({Case("make").In("in", {4}, 0, 2).Attr<int32_t>("diagonal", -1).Types(kMoved),
             Case("take").In("in", {3, 5}, 0, 2).Attr<int32_t>("diagonal", 1).Types(kMoved)})
-    .Kernel<FunctionKernel<bindDiag>>()
-    .Kernel<FunctionKernel<bindDiag>>(movesOnGpu());
+    .With(onCpuAndGpu<FunctionKernel<bindDiag>>());
 
 REGISTER_USER_OP("diagonal")
     .With(TensorArgs{{"in"}, {"out"}})
@@ -65,8 +64,7 @@ REGISTER_USER_OP("diagonal")
          "becomes the last axis.")
     .Cases({Case("matrix").In("in", {3, 5}, 0, 2).Attr<int32_t>("offset", 1).Types(kMoved),
             Case("stack").In("in", {4, 3, 2}, 0, 2).Attr<int32_t>("offset", -1).Types(kMoved)})
-    .Kernel<FunctionKernel<bindDiagonal>>()
-    .Kernel<FunctionKernel<bindDiagonal>>(movesOnGpu());
+    .With(onCpuAndGpu<FunctionKernel<bindDiagonal>>());
 
 } // namespace
 } // namespace opc::ops

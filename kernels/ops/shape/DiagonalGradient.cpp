@@ -44,8 +44,7 @@ REGISTER_USER_OP("diagonal_grad")
                 .In("in", {4, 3, 2})
                 .Attr<int32_t>("offset", -1)
                 .Types({kFloat, kDouble, kFloat16})})
-    .Kernel<FunctionKernel<bindDiagonalGrad>>()
-    .Kernel<FunctionKernel<bindDiagonalGrad>>(movesOnGpu());
+    .With(onCpuAndGpu<FunctionKernel<bindDiagonalGrad>>());
 
 /// diag of a vector takes its diagonal back; diag of a matrix puts it back, into diagonal_grad's zeros.
 void diagGradient(GradientRule &g) {

@@ -53,8 +53,7 @@ REGISTER_USER_OP("flip")
     .Doc("Reverses the order of the entries along each axis in dims.")
     .Cases({Case("last").In("x", {3, 5}, 0, 2).Attr("dims", Axes{-1}).Types(kMoved),
             Case("two").In("x", {3, 2, 4}, 0, 2).Attr("dims", Axes{0, 2}).Types(kMoved)})
-    .Kernel<MoveKernel<bindFlip, flipMap>>()
-    .Kernel<FunctionKernel<bindFlip>>(movesOnGpu());
+    .With(moves<bindFlip, flipMap>);
 
 // --- roll ------------------------------------------------------------------------------------------------------------
 
@@ -137,8 +136,7 @@ REGISTER_USER_OP("roll")
          "at the front. Without dims, the tensor is rolled as if it were flat.")
     .Cases({Case("two").In("in", {4, 5}, 0, 2).Attr("shifts", Axes{1, -2}).Attr("dims", Axes{0, 1}).Types(kMoved),
             Case("flat").In("in", {3, 4}, 0, 2).Attr("shifts", Axes{5}).Types(kMoved)})
-    .Kernel<FunctionKernel<bindRoll>>()
-    .Kernel<FunctionKernel<bindRoll>>(movesOnGpu());
+    .With(onCpuAndGpu<FunctionKernel<bindRoll>>());
 
 } // namespace
 } // namespace opc::ops

@@ -51,6 +51,11 @@ public:
   }
 };
 
+/// Kernels on the CPU and on GPUs, where nobody asks for the map: .With(moves<bindPad, padMap>).
+template <auto bind, auto map> void moves(OpRegistry &op) {
+  op.Kernel<MoveKernel<bind, map>>().template Kernel<FunctionKernel<bind>>(KernelOptions().Device(DeviceType::kGPU));
+}
+
 /// All of the output from the op's first input.
 inline MoveMap readMap(const Shape &out, std::vector<AxisRead> reads) {
   return {{{0, DimVector(out.dim_vec().size(), 0), out.dim_vec(), std::move(reads)}}};

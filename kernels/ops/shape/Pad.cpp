@@ -151,8 +151,7 @@ REGISTER_USER_OP("pad")
                 .Attr("padding_before", List{-1, 2})
                 .Attr("padding_after", List{1, -2})
                 .Types(kTypes)})
-    .Kernel<MoveKernel<bindPad<Form::kLists>, padMap<Form::kLists>>>()
-    .Kernel<FunctionKernel<bindPad<Form::kLists>>>(movesOnGpu());
+    .With(moves<bindPad<Form::kLists>, padMap<Form::kLists>>);
 
 /// The definition of constant_pad1d, 2d and 3d.
 std::function<void(OpRegistry &)> constantPad(Shape in, List padding) {
@@ -170,8 +169,7 @@ std::function<void(OpRegistry &)> constantPad(Shape in, List padding) {
                     .Types(kTypes)
                     .Attr("floating_value", 0.5)
                     .Attr<int64_t>("integral_value", 3)})
-        .Kernel<MoveKernel<bindPad<Form::kPairs>, padMap<Form::kPairs>>>()
-        .Kernel<FunctionKernel<bindPad<Form::kPairs>>>(movesOnGpu());
+        .With(moves<bindPad<Form::kPairs>, padMap<Form::kPairs>>);
   };
 }
 REGISTER_USER_OP("constant_pad1d").With(constantPad({2, 3, 5}, {2, 3}));

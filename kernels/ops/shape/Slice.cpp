@@ -188,8 +188,7 @@ REGISTER_USER_OP("slice")
     .Doc(std::string(kBoxDoc) + "y holds them in that order.")
     .Cases({slice("rows", {5, 4}, {1, 0}, {4, 4}, {1, 1}), slice("steps", {7, 6}, {0, 1}, {7, 6}, {3, 2}),
             slice("backwards", {5, 6}, {-1, 4}, {-6, 0}, {-2, -1}), slice("empty", {5}, {3}, {3}, {1})})
-    .Kernel<MoveKernel<bindCut<sliceBox, kX, kY>, cutMap<sliceBox, kX, kY>>>()
-    .Kernel<FunctionKernel<bindCut<sliceBox, kX, kY>>>(movesOnGpu());
+    .With(moves<bindCut<sliceBox, kX, kY>, cutMap<sliceBox, kX, kY>>);
 
 REGISTER_USER_OP("narrow")
     .With(TensorArgs{{"in"}, {"out"}})
@@ -199,8 +198,7 @@ REGISTER_USER_OP("narrow")
     .Doc("The `length` entries of axis `dim` from `start` on.")
     .Cases({narrow("columns", {3, 5}, 1, 1, 3), narrow("last_row", {3, 5}, -2, -1, 1),
             narrow("whole_axis", {5, 3}, 0, 0, 5)}) // the last may be split along it
-    .Kernel<MoveKernel<bindCut<narrowBox, kIn, kOut>, cutMap<narrowBox, kIn, kOut>>>()
-    .Kernel<FunctionKernel<bindCut<narrowBox, kIn, kOut>>>(movesOnGpu());
+    .With(moves<bindCut<narrowBox, kIn, kOut>, cutMap<narrowBox, kIn, kOut>>);
 
 REGISTER_USER_OP("slice_update")
     .With(TensorArgs{{"ref", "value"}, {"y"}})
@@ -212,8 +210,7 @@ REGISTER_USER_OP("slice_update")
     .Doc(std::string(kBoxDoc) + "y is ref with those entries replaced by value, which has the shape of the slice.")
     .Cases({update("rows", {5, 4}, {2, 4}, {1, 0}, {3, 4}, {1, 1}),
             update("backwards", {5, 4}, {2, 2}, {3, -1}, {0, -5}, {-2, -2})})
-    .Kernel<FunctionKernel<bindSliceUpdate>>(KernelOptions().Inplace("y", "ref"))
-    .Kernel<FunctionKernel<bindSliceUpdate>>(movesOnGpu().Inplace("y", "ref"));
+    .With(onCpuAndGpu<FunctionKernel<bindSliceUpdate>>(KernelOptions().Inplace("y", "ref")));
 
 } // namespace
 } // namespace opc::ops

@@ -54,8 +54,7 @@ REGISTER_USER_OP("slice_grad")
     .Doc(std::string(kBoxDoc) +
          "dx has the shape like_shape, dy at those entries, and zeros elsewhere: the gradient of slice.")
     .Cases({withBox(Case("steps").In("dy", {3, 2}, 0, 2).Attr("like_shape", Shape({7, 5})), {0, 1}, {7, 5}, {3, 2})})
-    .Kernel<FunctionKernel<bindGrad<sliceBox>>>()
-    .Kernel<FunctionKernel<bindGrad<sliceBox>>>(movesOnGpu());
+    .With(onCpuAndGpu<FunctionKernel<bindGrad<sliceBox>>>());
 
 REGISTER_USER_OP("narrow_grad")
     .GradientOf("narrow")
@@ -73,8 +72,7 @@ REGISTER_USER_OP("narrow_grad")
                 .Attr<int64_t>("start", 1)
                 .Attr<int64_t>("length", 3)
                 .Types(kMoved)})
-    .Kernel<FunctionKernel<bindGrad<narrowBox>>>()
-    .Kernel<FunctionKernel<bindGrad<narrowBox>>>(movesOnGpu());
+    .With(onCpuAndGpu<FunctionKernel<bindGrad<narrowBox>>>());
 
 void sliceGradient(GradientRule &g) {
   if (g.needs("x"))

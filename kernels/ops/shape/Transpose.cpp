@@ -62,8 +62,7 @@ REGISTER_USER_OP("transpose")
     .Cases({sample("matrix", {5, 7}, {1, 0}), sample("heads", {2, 3, 4, 5}, {0, 2, 1, 3}),
             sample("large", {67, 130}, {1, 0}), sample("channels_last", {2, 3, 5, 4}, {0, 2, 3, -3}),
             sample("pairs", {3, 2, 41}, {0, 2, 1}), sample("fours", {4, 33}, {1, 0}), sample("scalar", {}, {})})
-    .Kernel<MoveKernel<bindTranspose, transposeMap>>()
-    .Kernel<FunctionKernel<bindTranspose>>(movesOnGpu());
+    .With(moves<bindTranspose, transposeMap>);
 
 } // namespace
 } // namespace opc::ops

@@ -97,8 +97,7 @@ REGISTER_USER_OP("tril")
                 .Attr("floating_fill_value", -10.0)
                 .Attr("is_floating_fill_value", true)
                 .Types({kFloat, kDouble, kFloat16})})
-    .Kernel<FunctionKernel<bindTril>>(kInplace)
-    .Kernel<FunctionKernel<bindTril>>(onGpu().Inplace("out", "in"));
+    .With(onCpuAndGpu<FunctionKernel<bindTril>>(kInplace));
 
 REGISTER_USER_OP("triu")
     .With(triangle)
@@ -106,8 +105,7 @@ REGISTER_USER_OP("triu")
     .Doc("The last two axes are matrices: entries on and above the given diagonal are kept, the others become 0.")
     .Cases({Case("main").In("in", {4, 5}, 0, 2).Types(kMoved),
             Case("below").In("in", {2, 4, 3}, 0, 2).Attr<int64_t>("diagonal", -1).Types(kMoved)})
-    .Kernel<FunctionKernel<bindTriu>>(kInplace)
-    .Kernel<FunctionKernel<bindTriu>>(onGpu().Inplace("out", "in"));
+    .With(onCpuAndGpu<FunctionKernel<bindTriu>>(kInplace));
 
 } // namespace
 } // namespace opc::ops

@@ -179,8 +179,7 @@ REGISTER_USER_OP("unfold")
          "x (batch, channels, height, width) as columns.")
     .Cases({sample("plain", {2, 3, 5, 6}, {3, 2}, {0, 0}, {1, 1}, {1, 1}).Types({kFloat, kDouble, kFloat16}),
             sample("strided", {1, 2, 7, 6}, {3, 3}, {1, 2}, {2, 1}, {1, 2}).Types({kFloat, kDouble, kFloat16})})
-    .Kernel<UnfoldKernel>()
-    .Kernel<UnfoldKernel>(onGpu());
+    .With(onCpuAndGpu<UnfoldKernel>());
 
 REGISTER_USER_OP("fold")
     .With(TensorArgs{{"x"}, {"y"}})

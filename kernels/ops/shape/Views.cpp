@@ -119,12 +119,8 @@ Maybe<ShardingRule> flattenSharding(const SbpContext &ctx) {
 /// The output of an op that is a view of its input.
 std::function<void(OpRegistry &)> view(const TensorDescInferFn &infer, const ShardingFn &sharding = viewSharding) {
   return [=](OpRegistry &op) {
-    op.Output("out")
-        .SetTensorDescInferFn(infer)
-        .Sharding(sharding)
-        .View()
-        .Kernel<FunctionKernel<bindView>>(KernelOptions().Inplace("out", "in"))
-        .Kernel<FunctionKernel<bindView>>(movesOnGpu().Inplace("out", "in"));
+    op.Output("out").SetTensorDescInferFn(infer).Sharding(sharding).View().With(
+        onCpuAndGpu<FunctionKernel<bindView>>(KernelOptions().Inplace("out", "in")));
   };
 }
 Case sample(const char *name, Shape in) {
@@ -194,8 +190,7 @@ REGISTER_USER_OP("copy")
     .Doc("out = in, in memory of its own. The attributes device_type, device_id and pin_memory are accepted from "
          "older graphs; where a tensor lives is decided by placement.")
     .Cases({sample("matrix", {3, 5}), sample("scalar", {})})
-    .Kernel<FunctionKernel<bindView>>()
-    .Kernel<FunctionKernel<bindView>>(movesOnGpu());
+    .With(onCpuAndGpu<FunctionKernel<bindView>>());
 
 } // namespace
 } // namespace opc::ops

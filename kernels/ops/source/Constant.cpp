@@ -100,8 +100,7 @@ REGISTER_USER_OP("constant")
                 .Attr("dtype", kFloat16)
                 .Attr("floating_value", 0.1)
                 .Attr("is_floating_value", true)})
-    .Kernel<ConstantKernel>()
-    .Kernel<ConstantKernel>(movesOnGpu());
+    .With(onCpuAndGpu<ConstantKernel>());
 
 REGISTER_USER_OP("constant_like")
     .With(TensorArgs{{"like"}, {"out"}})
@@ -119,21 +118,18 @@ REGISTER_USER_OP("constant_like")
                 .Attr("is_floating_value", true)
                 .Types({kFloat, kDouble, kFloat16}),
             Case("int").In("like", {2, 3}).Attr<int64_t>("integer_value", 3).Types({kInt8, kInt64})})
-    .Kernel<ConstantKernel>()
-    .Kernel<ConstantKernel>(movesOnGpu());
+    .With(onCpuAndGpu<ConstantKernel>());
 
 REGISTER_USER_OP("zero_like")
     .Alias("zeros_like")
     .With(likeDefinition)
     .Doc("Zeros in the shape and dtype of like.")
-    .Kernel<FillKernel<0>>()
-    .Kernel<FillKernel<0>>(movesOnGpu());
+    .With(onCpuAndGpu<FillKernel<0>>());
 
 REGISTER_USER_OP("ones_like")
     .With(likeDefinition)
     .Doc("Ones in the shape and dtype of like.")
-    .Kernel<FillKernel<1>>()
-    .Kernel<FillKernel<1>>(movesOnGpu());
+    .With(onCpuAndGpu<FillKernel<1>>());
 
 } // namespace
 } // namespace opc::ops

@@ -111,8 +111,7 @@ REGISTER_USER_OP("dropout")
     .Doc("Each element of in is dropped (made 0) with probability rate, the others are scaled by 1 / (1 - rate); "
          "mask (bool) says which were kept. _add_to_output is added to the result. rate 1 drops everything.")
     .Cases({Case("half").In("in", {4, 5}).Attr("rate", 0.5f), Case("none").In("in", {7}).Attr("rate", 0.0f)})
-    .Kernel<DropoutKernel, types::Floating>("in", KernelOptions().Inplace("out", "in"))
-    .Kernel<DropoutKernel, types::Floating>("in", onGpu().Inplace("out", "in"));
+    .With(onCpuAndGpu<DropoutKernel, types::Floating>("in", KernelOptions().Inplace("out", "in")));
 
 } // namespace
 } // namespace opc::ops

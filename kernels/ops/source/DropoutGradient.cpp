@@ -69,8 +69,7 @@ REGISTER_USER_OP("dropout_grad")
     .Sharding("..., ... -> ...", Linear({0}))
     .Doc("dx = dy * scale where mask holds, else 0: the gradient of dropout, with scale = 1 / (1 - rate).")
     .Cases({Case("plain").In("dy", {4, 5}).In("mask", kBool, {4, 5}, 0, 2).Attr("scale", 2.0f)})
-    .Kernel<DropoutGradKernel, types::Floating>("dy", KernelOptions().Inplace("dx", "dy"))
-    .Kernel<DropoutGradKernel, types::Floating>("dy", onGpu().Inplace("dx", "dy"));
+    .With(onCpuAndGpu<DropoutGradKernel, types::Floating>("dy", KernelOptions().Inplace("dx", "dy")));
 
 void dropoutGradGradient(GradientRule &g) {
   if (g.needs("dy"))

@@ -90,16 +90,14 @@ REGISTER_USER_OP("uniform")
         "(Philox4x32-10).")
     .Cases({Case("plain").Attr("dtype", kFloat).Attr("shape", Shape({4, 5})),
             Case("range").Attr("dtype", kDouble).Attr("shape", Shape({7})).Attr("from", -2.0).Attr("to", 3.0)})
-    .Kernel<UniformKernel, types::Floating>("out")
-    .Kernel<UniformKernel, types::Floating>("out", onGpu());
+    .With(onCpuAndGpu<UniformKernel, types::Floating>("out"));
 
 REGISTER_USER_OP("normal")
     .With(sourceDefinition("mean", 0, "std", 1))
     .Doc("Independent normal numbers of the given mean and standard deviation, by Box and Muller's method from the "
          "numbers of uniform.")
     .Cases({Case("plain").Attr("dtype", kFloat).Attr("shape", Shape({4, 5}))})
-    .Kernel<NormalKernel, types::Floating>("out")
-    .Kernel<NormalKernel, types::Floating>("out", onGpu());
+    .With(onCpuAndGpu<NormalKernel, types::Floating>("out"));
 
 // --- bernoulli, random_mask_like -------------------------------------------------------------------------------------
 
@@ -186,8 +184,7 @@ REGISTER_USER_OP("bernoulli")
     .Doc("1 with probability p, else 0; with p = -1 each element of in is the probability. dtype is that of in (the "
          "default) or bool.")
     .Cases({Case("given").In("in", {4, 5}, 0, 1), Case("fixed").In("in", {9}, 0, 1).Attr("p", 0.25)})
-    .Kernel<BernoulliKernel, types::Floating>("in")
-    .Kernel<BernoulliKernel, types::Floating>("in", onGpu());
+    .With(onCpuAndGpu<BernoulliKernel, types::Floating>("in"));
 
 REGISTER_USER_OP("random_mask_like")
     .With(TensorArgs{{"like"}, {"out"}})
@@ -200,8 +197,7 @@ REGISTER_USER_OP("random_mask_like")
     .NoGrad("the output is random")
     .Doc("A bool tensor in the shape of like: false with probability rate, else true.")
     .Cases({Case("half").In("like", {4, 5}).Attr("rate", 0.5f).Types({kFloat})})
-    .Kernel<MaskKernel>()
-    .Kernel<MaskKernel>(onGpu());
+    .With(onCpuAndGpu<MaskKernel>());
 
 // --- randperm --------------------------------------------------------------------------------------------------------
 

@@ -161,8 +161,7 @@ REGISTER_USER_OP("arange")
                 .Attr("float_start", 0.5)
                 .Attr("float_delta", 0.25)
                 .Attr("float_limit", 2.1)})
-    .Kernel<SequenceKernel<Arange>>()
-    .Kernel<SequenceKernel<Arange>>(onGpu());
+    .With(onCpuAndGpu<SequenceKernel<Arange>>());
 
 REGISTER_USER_OP("range")
     .Output("out")
@@ -180,8 +179,7 @@ REGISTER_USER_OP("range")
                 .Attr<int64_t>("start", 1)
                 .Attr<int64_t>("delta", 2)
                 .Attr<int64_t>("limit", 8)})
-    .Kernel<SequenceKernel<Range>>()
-    .Kernel<SequenceKernel<Range>>(onGpu());
+    .With(onCpuAndGpu<SequenceKernel<Range>>());
 
 REGISTER_USER_OP("eye")
     .Output("out")
@@ -196,8 +194,7 @@ REGISTER_USER_OP("eye")
     .Doc("The rows x cols matrix with ones on the main diagonal and zeros elsewhere.")
     .Cases({Case("square").Attr("dtype", kFloat).Attr<int64_t>("rows", 3).Attr<int64_t>("cols", 3),
             Case("wide").Attr("dtype", kInt64).Attr<int64_t>("rows", 2).Attr<int64_t>("cols", 5)})
-    .Kernel<EyeKernel>()
-    .Kernel<EyeKernel>(onGpu());
+    .With(onCpuAndGpu<EyeKernel>());
 
 } // namespace
 } // namespace opc::ops

@@ -19,4 +19,18 @@ struct TensorArgs {
   }
 };
 
+/// Kernels of one class on the CPU and on GPUs: its Bind asks isOnGpu(), or only copies and fills.
+template <class K> auto onCpuAndGpu(const KernelOptions &options = {}) {
+  return [=](OpRegistry &op) {
+    op.Kernel<K>(options).template Kernel<K>(KernelOptions(options).Device(DeviceType::kGPU));
+  };
+}
+/// The same for each type of a list, as .Kernel<K, Types>(arg, options) has it.
+template <template <class> class K, class Types>
+auto onCpuAndGpu(const std::string &arg, const KernelOptions &options = {}) {
+  return [=](OpRegistry &op) {
+    op.Kernel<K, Types>(arg, options).template Kernel<K, Types>(arg, KernelOptions(options).Device(DeviceType::kGPU));
+  };
+}
+
 } // namespace opc::ops

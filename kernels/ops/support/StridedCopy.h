@@ -39,9 +39,6 @@ private:
   int64_t rows_ = 1;       // product of outer_
 };
 
-/// Options of the same kernels for GPUs: for those whose work is copies and fills of these kinds alone.
-inline user_op::KernelOptions movesOnGpu() { return user_op::KernelOptions().Device(DeviceType::kGPU); }
-
 /// memcpy on several threads; nothing when the addresses are equal.
 void copyBytes(const DeviceCtx *ctx, const void *src, void *dst, int64_t bytes);
 /// The task of an op whose output `out` is the bytes of `in`: copies when the planner could not give both tensors the

@@ -103,8 +103,7 @@ REGISTER_USER_OP("add_n")
          "integers wrap around.")
     .Cases({Case("two").In("in", {3, 5}).In("in", {3, 5}, -1, 1, 1),
             Case("four").In("in", {33}).In("in", {33}, -1, 1, 1).In("in", {33}, -1, 1, 2).In("in", {33}, -1, 1, 3)})
-    .Kernel<AddNKernel, types::Numbers>("in", KernelOptions().Inplace("out", "in"))
-    .Kernel<AddNKernel, types::Numbers>("in", onGpu().Inplace("out", "in"));
+    .With(onCpuAndGpu<AddNKernel, types::Numbers>("in", KernelOptions().Inplace("out", "in")));
 
 } // namespace
 } // namespace opc::ops

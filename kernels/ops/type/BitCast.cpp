@@ -46,8 +46,7 @@ REGISTER_USER_OP("bit_cast")
             Case("to_f32").In("in", kInt32, {4, 3}, 0, 1 << 30).Attr("dtype", kFloat),
             Case("scalar").In("in", kFloat, {}, -1, 1).Attr("dtype", kUInt32),
             Case("empty").In("in", kDouble, {0, 2}, -1, 1).Attr("dtype", kInt64)})
-    .Kernel<FunctionKernel<bindView>>(KernelOptions().Inplace("out", "in"))
-    .Kernel<FunctionKernel<bindView>>(movesOnGpu().Inplace("out", "in"));
+    .With(onCpuAndGpu<FunctionKernel<bindView>>(KernelOptions().Inplace("out", "in")));
 
 } // namespace
 } // namespace opc::ops

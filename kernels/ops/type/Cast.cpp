@@ -143,8 +143,7 @@ REGISTER_USER_OP("cast_like")
     .Doc(std::string("out has the elements of in converted to the dtype of dtype_like, whose values are not read. ") +
          kRules)
     .Cases({Case("to_f64").In("in", {3, 5}, 0, 100).In("dtype_like", kDouble, {1}, 0, 1).Types(kSampleTypes)})
-    .Kernel<CastKernel>()
-    .Kernel<CastKernel>(onGpu());
+    .With(onCpuAndGpu<CastKernel>());
 
 } // namespace
 } // namespace opc::ops
