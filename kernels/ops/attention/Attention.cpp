@@ -10,8 +10,7 @@ Maybe<void> infer(InferContext *ctx) {
   const AttentionShape a = JUST(attentionShape(ctx));
   const TensorDesc query = ctx->In("query");
   ctx->Out("log_sum") = sumsOf(query);
-  ctx->Out("out") = rowsLike(query, a.dv);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", rowsLike(query, a.dv));
 }
 
 template <class T> class AttentionKernel final : public StagedKernel<T> {

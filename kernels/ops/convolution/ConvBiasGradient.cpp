@@ -18,8 +18,7 @@ Maybe<void> infer(InferContext *ctx) {
   if (dy.shape().NumAxes() != dims + 2)
     return Error::ShapeMismatch() << "dy must have rank " << dims + 2 << "; it is " << dy.toString();
   const int64_t channels = imageOf(dy.shape(), JUST(isChannelsLast(ctx->user_op_conf()))).channels;
-  ctx->Out("bias_diff") = TensorDesc(Shape{channels}, dy.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "bias_diff", TensorDesc(Shape{channels}, dy.data_type()));
 }
 
 Maybe<ShardingRule> sharding(const SbpContext &ctx) {

@@ -12,8 +12,7 @@ Maybe<void> infer(InferContext *ctx, int dims) {
   JUST(checkFilterVector(ctx, "bias", g));
   const TensorDesc out(g.outShape(), in.data_type());
   JUST(checkAddend(ctx, out));
-  ctx->Out("out") = out;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", out);
 }
 
 /// Batch, filters, and channels (partial sums); spatial dimensions would need their neighbours' rows. With groups,

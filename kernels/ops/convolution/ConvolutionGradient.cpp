@@ -117,8 +117,7 @@ Maybe<void> inferDataGrad(InferContext *ctx) {
   if (ctx->Has("_add_to_output") && ctx->In("_add_to_output") != dx)
     return Error::ShapeMismatch() << "_add_to_output is " << ctx->In("_add_to_output").toString() << ", expected "
                                   << dx.toString();
-  ctx->Out("dx") = dx;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dx", dx);
 }
 
 /// Listed: x_like, whose values are not read, is a partial sum where all else is whole and nowhere else, which no rule
@@ -188,8 +187,7 @@ Maybe<void> inferFilterGrad(InferContext *ctx) {
   const int dims = JUST(numSpatialDims(ctx));
   const TensorDesc filter(JUST(filterShape(x, dy, ctx->user_op_conf(), dims)), dy.data_type());
   JUST(checkedGeometry(ctx, x, filter, "x with such a filter"));
-  ctx->Out("filter_diff") = filter;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "filter_diff", filter);
 }
 
 Maybe<ShardingRule> filterGradSharding(const SbpContext &ctx) {

@@ -9,8 +9,7 @@ Maybe<void> infer(InferContext *ctx, int dims) {
   JUST(checkTypes(ctx, {"in", "weight"}));
   const TensorDesc in = ctx->In("in");
   const ConvGeometry g = JUST(transposedGeometry(in, ctx->In("weight"), ctx->user_op_conf(), dims));
-  ctx->Out("out") = TensorDesc(g.inShape(), in.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(g.inShape(), in.data_type()));
 }
 
 Maybe<ShardingRule> sharding(const SbpContext &ctx) {

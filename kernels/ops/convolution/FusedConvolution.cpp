@@ -55,8 +55,7 @@ Maybe<void> infer(InferContext *ctx) {
   }
   const TensorDesc out(g.outShape(), in.data_type());
   JUST(checkAddend(ctx, out));
-  ctx->Out("out") = out;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", out);
 }
 
 /// The batch, and the filters with everything that there is one of for each. What else a convolution allows would need

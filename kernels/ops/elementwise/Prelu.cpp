@@ -18,8 +18,7 @@ Maybe<void> infer(InferContext *ctx) {
   if (!isOfChannels && (n != 1 || alpha.shape().NumAxes() > 1))
     return (Error::ShapeMismatch() << "alpha is " << alpha.toString() << ", x is " << x.toString())
         .help("alpha has one element, or as many as x has channels (axis 1)");
-  ctx->Out("y") = x;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "y", x);
 }
 
 /// x[i] goes with alpha[(i / inner) % channels].

@@ -165,8 +165,7 @@ Maybe<void> inferSelect(InferContext *ctx, const char *condition, const std::vec
           .help("insert a cast");
     shapes.emplace_back(name, d.shape());
   }
-  ctx->Out("out") = TensorDesc(JUST(elementwise::broadcastShapes(shapes)), first.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(JUST(elementwise::broadcastShapes(shapes)), first.data_type()));
 }
 
 Maybe<void> checkFill(const UserOpDefWrapper &, const UserOpConfWrapper &conf) {

@@ -18,8 +18,7 @@ Maybe<void> infer(InferContext *ctx) {
   if (type == kInt32 && in.shape().elem_cnt() > INT32_MAX)
     return (Error::ShapeMismatch() << "input has more than 2^31 elements").help("let dtype be i64");
   ctx->Out("output") = TensorDesc(Shape({in.shape().elem_cnt(), in.shape().NumAxes()}), type);
-  ctx->Out("output_size") = TensorDesc(Shape({1}), type);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "output_size", TensorDesc(Shape({1}), type));
 }
 
 /// Whether an element counts: NaN does, both zeros do not.

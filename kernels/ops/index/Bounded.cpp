@@ -22,8 +22,7 @@ Maybe<void> infer(InferContext *ctx) {
     return (Error::TypeError() << "count is " << dataTypeName(count.data_type())).help("a count is i32 or i64");
   if (count.shape().elem_cnt() != 1)
     return Error::ShapeMismatch() << "count is " << count.toString() << ", it should be one number";
-  ctx->Out("y") = x;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "y", x);
 }
 
 /// The first `there` of each `size` runs of `run` bytes, zeros behind them.

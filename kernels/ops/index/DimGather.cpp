@@ -11,8 +11,7 @@ namespace {
 
 Maybe<void> infer(InferContext *ctx) {
   JUST(checkIndex(ctx, "input"));
-  ctx->Out("output") = TensorDesc(ctx->In("index").shape(), ctx->In("input").data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "output", TensorDesc(ctx->In("index").shape(), ctx->In("input").data_type()));
 }
 
 constexpr int64_t kPiece = 2048; // of indices that are checked and then used while they are in the cache

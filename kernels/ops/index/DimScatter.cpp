@@ -19,8 +19,7 @@ Maybe<void> infer(InferContext *ctx, const char *base) {
     return (Error::TypeError() << "src is " << dataTypeName(src.data_type()) << ", " << base << " is "
                                << dataTypeName(input.data_type()))
         .help("cast src");
-  ctx->Out("output") = input;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "output", input);
 }
 
 /// The larger element or the smaller one; NaN is both.

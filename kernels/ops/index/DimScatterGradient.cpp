@@ -56,8 +56,7 @@ REGISTER_USER_OP_GRAD("dim_scatter_update").SetBackwardOpConfGenFn(gradientRule(
 
 Maybe<void> inferUpdateGrad(InferContext *ctx) {
   JUST(checkIndex(ctx, "dy"));
-  ctx->Out("dx") = TensorDesc(ctx->In("index").shape(), ctx->In("dy").data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dx", TensorDesc(ctx->In("index").shape(), ctx->In("dy").data_type()));
 }
 
 /// dy where each src element was written, and 0 for those that a later one replaced. Lines are walked backwards: the
@@ -197,8 +196,7 @@ Maybe<void> inferMulGrad(InferContext *ctx) {
   if (dy != input || src != want)
     return Error::ShapeMismatch() << "dy is " << dy.toString() << " and src " << src.toString() << ", expected "
                                   << input.toString() << " and " << want.toString();
-  ctx->Out("dsrc") = src;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dsrc", src);
 }
 
 /// The gradient of dim_scatter_mul by src: dy * input * the other factors of the place. For each place the product of
@@ -316,8 +314,7 @@ Maybe<void> inferMulSecond(InferContext *ctx) {
   if (src != want || ddsrc != want)
     return Error::ShapeMismatch() << "src is " << src.toString() << " and ddsrc " << ddsrc.toString() << ", expected "
                                   << want.toString() << " for both";
-  ctx->Out("dsrc") = src;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dsrc", src);
 }
 
 /// What is known of a place: the product of its factors that are not 0, how many are, the sum of ddsrc / src where src

@@ -24,8 +24,7 @@ Maybe<void> infer(InferContext *ctx) {
   if (dy != want)
     return Error::ShapeMismatch() << "dy is " << dy.toString() << ", expected " << want.toString()
                                   << ", an entry of weight for each index";
-  ctx->Out("dx") = weight;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dx", weight);
 }
 
 /// Added in the order of the indices; threads share out the columns (Accumulated::addRows). With scale_grad_by_freq the

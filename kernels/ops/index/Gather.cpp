@@ -14,8 +14,7 @@ Maybe<void> inferGather(InferContext *ctx) {
   DimVector dims(in.begin(), in.begin() + axis);
   dims.insert(dims.end(), indices.begin(), indices.end());
   dims.insert(dims.end(), in.begin() + axis + 1, in.end());
-  ctx->Out("out") = TensorDesc(Shape(dims), ctx->In("in").data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(Shape(dims), ctx->In("in").data_type()));
 }
 
 Maybe<void> inferEmbedding(InferContext *ctx) {
@@ -26,8 +25,7 @@ Maybe<void> inferEmbedding(InferContext *ctx) {
         .help("reshape weight to two axes, or use gather");
   DimVector dims = ctx->In("indices").shape().dim_vec();
   dims.push_back(weight.At(1));
-  ctx->Out("out") = TensorDesc(Shape(dims), ctx->In("weight").data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(Shape(dims), ctx->In("weight").data_type()));
 }
 
 Maybe<void> inferBatchGather(InferContext *ctx) {
@@ -40,8 +38,7 @@ Maybe<void> inferBatchGather(InferContext *ctx) {
         .help("all axes of indices but the last are batch axes, which in has too");
   DimVector dims = indices.dim_vec();
   dims.insert(dims.end(), in.begin() + indices.NumAxes(), in.end());
-  ctx->Out("out") = TensorDesc(Shape(dims), ctx->In("in").data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(Shape(dims), ctx->In("in").data_type()));
 }
 
 enum class Form { kAxis, kEmbedding, kBatch };

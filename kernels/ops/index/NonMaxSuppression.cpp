@@ -24,8 +24,7 @@ Maybe<void> infer(InferContext *ctx) {
   if (!(overlap >= 0 && overlap <= 1))
     return Error("OPC0205") << "iou_threshold is " << overlap << ", it should be from 0 to 1";
   ctx->Out("output") = TensorDesc(Shape({s.At(0) * s.At(1) * std::min(most, s.At(2)), 3}), kInt64);
-  ctx->Out("output_size") = TensorDesc(Shape({1}), kInt64);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "output_size", TensorDesc(Shape({1}), kInt64));
 }
 
 struct Box {

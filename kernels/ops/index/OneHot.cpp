@@ -16,8 +16,7 @@ Maybe<void> infer(InferContext *ctx) {
     return Error::TypeError() << "dtype is " << DataType_Name(type) << ", which tensors cannot have";
   DimVector dims = ctx->In("indices").shape().dim_vec();
   dims.push_back(depth);
-  ctx->Out("out") = TensorDesc(Shape(dims), type);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(Shape(dims), type));
 }
 
 class OneHotKernel final : public BindingKernel {

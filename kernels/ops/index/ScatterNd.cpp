@@ -32,8 +32,7 @@ template <Into into> Maybe<void> infer(InferContext *ctx) {
     return (Error::ShapeMismatch() << "updates is " << updates.shape().ToString() << "; indices " << indices.ToString()
                                    << " into " << out.ToString() << " ask for " << want.ToString())
         .help("updates has the axes of indices but the last, then the axes that are not indexed");
-  ctx->Out("out") = TensorDesc(out, updates.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(out, updates.data_type()));
 }
 
 template <class Update, class T, Into into> std::unique_ptr<BoundKernel> bindUpdates(KernelBindContext *ctx) {

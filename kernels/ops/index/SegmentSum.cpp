@@ -41,8 +41,7 @@ template <Form form> Maybe<void> infer(InferContext *ctx) {
   if (form == Form::kLike && Shape(dims) != like)
     return Error::ShapeMismatch() << "like is " << like.ToString() << ", the sums have the shape "
                                   << Shape(dims).ToString();
-  ctx->Out("out") = TensorDesc(Shape(dims), data.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(Shape(dims), data.data_type()));
 }
 
 template <Form form, class T> std::unique_ptr<BoundKernel> bindSums(KernelBindContext *ctx) {

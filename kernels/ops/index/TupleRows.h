@@ -29,8 +29,8 @@ inline Maybe<Shape> tupleRowShape(const Shape &indices, const Shape &into) {
 inline Maybe<void> inferTupleRows(InferContext *ctx, const char *from, const char *out) {
   JUST(checkIndexType(ctx, "indices"));
   const TensorDesc whole = ctx->In(from);
-  ctx->Out(out) = TensorDesc(JUST(tupleRowShape(ctx->In("indices").shape(), whole.shape())), whole.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, out,
+                TensorDesc(JUST(tupleRowShape(ctx->In("indices").shape(), whole.shape())), whole.data_type()));
 }
 
 /// The terms of the tensor that tuples address, of the indices, and of the rows; the axes of the indices before the

@@ -19,8 +19,7 @@ Maybe<void> infer(InferContext *ctx) {
   ctx->Out("first") = list;
   ctx->Out("inverse") = list;
   ctx->Out("counts") = list;
-  ctx->Out("output_size") = TensorDesc(Shape({1}), kInt64);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "output_size", TensorDesc(Shape({1}), kInt64));
 }
 
 template <class T> int compareRows(const T *a, const T *b, int64_t inner) {

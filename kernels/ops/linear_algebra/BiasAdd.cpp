@@ -26,8 +26,7 @@ Maybe<void> infer(InferContext *ctx) {
     return Error::ShapeMismatch() << "b must be a vector of " << a.shape().At(axis)
                                   << " elements, as many as a's dimension " << axis << ": a is " << a.toString()
                                   << ", b is " << b.toString();
-  ctx->Out("out") = a;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", a);
 }
 
 Maybe<ShardingRule> sharding(const SbpContext &ctx) {

@@ -76,8 +76,7 @@ Maybe<void> inferGradB(InferContext *ctx) {
   if (ctx->Has("_add_to_output") && ctx->In("_add_to_output") != out)
     return Error::ShapeMismatch() << "_add_to_output is " << ctx->In("_add_to_output").toString() << ", expected "
                                   << out.toString();
-  ctx->Out("out") = out;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", out);
 }
 
 Maybe<ShardingRule> gradBSharding(const SbpContext &ctx) {

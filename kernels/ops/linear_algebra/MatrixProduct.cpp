@@ -103,8 +103,7 @@ Maybe<void> inferMatrixProduct(InferContext *ctx, BatchRule rule) {
   if (ctx->Has("_add_to_output") && ctx->In("_add_to_output") != out)
     return Error::ShapeMismatch() << "_add_to_output is " << ctx->In("_add_to_output").toString() << ", the product is "
                                   << out.toString();
-  ctx->Out("out") = out;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", out);
 }
 
 Maybe<ShardingRule> matrixProductSharding(const SbpContext &ctx) {

@@ -20,8 +20,7 @@ Maybe<void> inferProduct(InferContext *ctx, const char *nameA, int64_t rankA, co
                                   << a.toString() << ", " << nameB << " is " << b.toString();
   DimVector dims(a.shape().begin(), a.shape().end() - 1);
   dims.insert(dims.end(), b.shape().begin() + 1, b.shape().end());
-  ctx->Out("out") = TensorDesc(Shape(dims), a.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(Shape(dims), a.data_type()));
 }
 
 /// Definition of a product of `a`, of rank `rankA`, and `b`.

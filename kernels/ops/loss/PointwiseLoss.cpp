@@ -22,8 +22,7 @@ Maybe<void> infer(InferContext *ctx) {
       return (Error::ShapeMismatch() << "pos_weight is " << p.toString() << ", input is " << input.toString())
           .help("pos_weight has the last axes of input, or one element");
   }
-  ctx->Out("out") = input;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", input);
 }
 
 /// Definition of a loss of input and target; `weights` names optional inputs beside them.

@@ -18,8 +18,7 @@ using namespace opc::cpu;
 Maybe<void> setOutputs(InferContext *ctx) {
   const TensorDesc prediction = ctx->In("prediction");
   ctx->Out("prob") = prediction;
-  ctx->Out("out") = TensorDesc(rowsOf(prediction.shape()), prediction.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(rowsOf(prediction.shape()), prediction.data_type()));
 }
 Maybe<void> inferSparse(InferContext *ctx) {
   JUST(checkLabels(ctx, "prediction", "label"));

@@ -17,8 +17,7 @@ Maybe<void> inferSparse(InferContext *ctx) {
   JUST(checkLabels(ctx, "prob", "label"));
   JUST(checkDepth(ctx, "prob"));
   const TensorDesc prob = ctx->In("prob");
-  ctx->Out("prediction_diff") = prob;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "prediction_diff", prob);
 }
 Maybe<void> inferDense(InferContext *ctx) {
   JUST(checkRows(ctx, "prob", "dy"));
@@ -26,8 +25,7 @@ Maybe<void> inferDense(InferContext *ctx) {
   const Shape &label = ctx->In("label").shape();
   if (label != prob.shape())
     return Error::ShapeMismatch() << "label is " << label.ToString() << ", prob is " << prob.shape().ToString();
-  ctx->Out("prediction_diff") = prob;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "prediction_diff", prob);
 }
 
 /// dx[r, i] = dy[r] prob[r, i].

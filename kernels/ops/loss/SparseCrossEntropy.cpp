@@ -13,15 +13,14 @@ Maybe<void> inferSparse(InferContext *ctx) {
   JUST(checkLabels(ctx, "prediction", "label"));
   JUST(checkDepth(ctx, "prediction"));
   const TensorDesc &prediction = ctx->In("prediction");
-  ctx->Out("out") = TensorDesc(rowsOf(prediction.shape()), prediction.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(rowsOf(prediction.shape()), prediction.data_type()));
 }
 Maybe<void> inferNll(InferContext *ctx) {
   JUST(checkLabels(ctx, "input", "target"));
   JUST(checkWeight(ctx, "input"));
   const TensorDesc &input = ctx->In("input");
-  ctx->Out("output") = ctx->Out("out_weight") = TensorDesc(rowsOf(input.shape()), input.data_type());
-  return Maybe<void>::Ok();
+  ctx->Out("out_weight") = TensorDesc(rowsOf(input.shape()), input.data_type());
+  return setOut(ctx, "output", ctx->Out("out_weight"));
 }
 
 template <class T> class SparseKernel final : public RowFunctionKernel<T> {

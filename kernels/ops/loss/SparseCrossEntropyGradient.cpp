@@ -20,8 +20,7 @@ Maybe<void> infer(InferContext *ctx, const char *classes, const char *label, con
                                   << ctx->In(dy).toString() << ", expected the shape " << rows.ToString()
                                   << ", that of " << classes << ", " << x.toString() << ", without its last axis";
   JUST(checkWeight(ctx, classes));
-  ctx->Out(out) = x;
-  return Maybe<void>::Ok();
+  return setOut(ctx, out, x);
 }
 
 /// Zeros, and `value(arguments, row, class)` at the label of each row; the labels are argument `at`.

@@ -21,8 +21,7 @@ Maybe<void> inferGrad(InferContext *ctx) {
   const GroupShape s = JUST(checkInputs(ctx));
   JUST(checkParameter(ctx, "gamma", Shape{s.channels}, "one element a channel"));
   const TensorDesc x = ctx->In("x");
-  ctx->Out("dx") = x;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dx", x);
 }
 Maybe<void> inferParamGrad(InferContext *ctx) {
   const GroupShape s = JUST(checkInputs(ctx));

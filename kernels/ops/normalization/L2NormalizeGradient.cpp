@@ -23,8 +23,7 @@ Maybe<void> infer(InferContext *ctx) {
   if (y != dy || sums != expected)
     return Error::ShapeMismatch() << "y is " << y.toString() << " and square_x_sum " << sums.toString() << ", expected "
                                   << dy.toString() << " and " << expected.toString();
-  ctx->Out("dx") = dy;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dx", dy);
 }
 
 Maybe<ShardingRule> sharding(const SbpContext &ctx) {

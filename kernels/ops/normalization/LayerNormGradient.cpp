@@ -22,15 +22,13 @@ Maybe<void> inferLayer(InferContext *ctx) {
     JUST(checkParameter(ctx, "gamma", trailing(x.shape(), begin), "the last dimensions of x"));
   }
   JUST(checkLikeX(ctx, "_add_to_output"));
-  ctx->Out("dx") = x;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dx", x);
 }
 Maybe<void> inferRms(InferContext *ctx) {
   const int64_t lead = JUST(checkInputs<true>(ctx));
   const TensorDesc x = ctx->In("x");
   JUST(checkParameter(ctx, "weight", trailing(x.shape(), lead), "the dimensions of x that inv_rms lacks"));
-  ctx->Out("dx") = x;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dx", x);
 }
 
 /// Rows that are whole may be apart; linear in dy and the addend.

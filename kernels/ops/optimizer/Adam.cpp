@@ -85,15 +85,13 @@ REGISTER_USER_OP("adam_update")
 
 Maybe<void> inferFactor(InferContext *ctx) {
   JUST(checkScalar(ctx, "train_step", kInt64));
-  ctx->Out("out") = TensorDesc(ctx->In("train_step").shape(), JUST(rateType(ctx)));
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(ctx->In("train_step").shape(), JUST(rateType(ctx))));
 }
 
 Maybe<void> inferCorrectedRate(InferContext *ctx) {
   JUST(checkScalar(ctx, "learning_rate", kFloat, kDouble));
   JUST(checkScalar(ctx, "train_step", kInt64));
-  ctx->Out("out") = ctx->In("learning_rate");
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", ctx->In("learning_rate"));
 }
 
 double correction(double beta, int64_t step) { return 1 - std::pow(beta, static_cast<double>(step) + 1); }

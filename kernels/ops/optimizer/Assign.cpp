@@ -58,8 +58,7 @@ Maybe<void> inferRegularize(InferContext *ctx) {
   if (ctx->In("model_diff") != model)
     return Error::ShapeMismatch() << "model_diff is " << ctx->In("model_diff").toString() << ", model is "
                                   << model.toString();
-  ctx->Out("out") = model;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", model);
 }
 
 template <class T> class RegularizeKernel final : public BindingKernel {

@@ -72,8 +72,7 @@ void normsOutput(OpRegistry &op) {
 }
 Maybe<void> inferNorms(InferContext *ctx, const std::vector<std::string> &state) {
   JUST(inferUpdate(ctx, state));
-  ctx->Out("out") = kNorms;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", kNorms);
 }
 
 // --- LAMB ------------------------------------------------------------------------------------------------------------

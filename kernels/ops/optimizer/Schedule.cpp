@@ -183,8 +183,7 @@ public:
 
 Maybe<void> infer(InferContext *ctx) {
   JUST(checkScalar(ctx, "train_step", kInt64));
-  ctx->Out("out") = TensorDesc(Shape({1}), JUST(rateType(ctx)));
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(Shape({1}), JUST(rateType(ctx))));
 }
 
 Case at(const char *name, int64_t step) {

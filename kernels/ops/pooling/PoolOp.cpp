@@ -65,8 +65,7 @@ Maybe<void> inferGrad(InferContext *ctx, int dims, Pooling kind) {
   if (ctx->Has("indice") && ctx->In("indice") != indices)
     return Error::ShapeMismatch() << "indice is " << ctx->In("indice").toString() << ", expected "
                                   << indices.toString();
-  ctx->Out("dx") = x;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dx", x);
 }
 
 /// Batch and channels can be split, spatial dimensions cannot. Gradients are linear in dy, means in x; where the

@@ -107,10 +107,7 @@ std::vector<Case> roiAlignCases(bool withGradient) {
 
 namespace {
 
-Maybe<void> infer(InferContext *ctx) {
-  ctx->Out("y") = JUST(roiAlignOutput(ctx));
-  return Maybe<void>::Ok();
-}
+Maybe<void> infer(InferContext *ctx) { return setOut(ctx, "y", JUST(roiAlignOutput(ctx))); }
 
 /// line = the rows of an image that bin i takes, weighed and added up.
 template <class T> void meanOfRows(RoiWindow<T> &w, const T *image, int64_t width, size_t i) {

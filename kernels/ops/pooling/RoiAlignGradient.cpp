@@ -12,8 +12,7 @@ Maybe<void> infer(InferContext *ctx) {
   if (ctx->In("dy") != y)
     return (Error::ShapeMismatch() << "dy is " << ctx->In("dy").toString() << ", expected " << y.toString())
         .help("give the gradient of roi_align's y");
-  ctx->Out("dx") = ctx->In("x");
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dx", ctx->In("x"));
 }
 
 /// dy of each bin goes to its pixels by their shares.

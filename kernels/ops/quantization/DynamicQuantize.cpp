@@ -14,8 +14,7 @@ Maybe<void> infer(InferContext *ctx) {
     return Error::TypeError().id("OPC0204").help("cast it") << "in is " << in.toString() << ", expected f32";
   ctx->Out("out") = TensorDesc(in.shape(), kUInt8);
   ctx->Out("scale") = TensorDesc(Shape(), kFloat);
-  ctx->Out("zero_point") = TensorDesc(Shape(), kUInt8);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "zero_point", TensorDesc(Shape(), kUInt8));
 }
 
 class DynamicQuantizeKernel final : public BindingKernel {

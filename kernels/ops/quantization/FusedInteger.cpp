@@ -27,8 +27,7 @@ Maybe<void> inferConv(InferContext *ctx) {
   JUST(checkZeroPoints(ctx, "weight", g.filters, "filter"));
   JUST(checkIntegerBias(ctx, g.filters, "filter"));
   JUST(checkFinish(ctx, g.filters, "filter"));
-  ctx->Out("out") = TensorDesc(g.outShape(), ctx->Attr<DataType>("dtype"));
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(g.outShape(), ctx->Attr<DataType>("dtype")));
 }
 
 /// The batch, and the filters with what there is one of for each.

@@ -36,8 +36,7 @@ Maybe<void> infer(InferContext *ctx, int dims) {
   JUST(checkZeroPoints(ctx, "in", 1, "tensor"));
   JUST(checkZeroPoints(ctx, "weight", g.filters, "filter"));
   JUST(checkIntegerBias(ctx, g.filters, "filter"));
-  ctx->Out("out") = TensorDesc(g.outShape(), kInt32);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(g.outShape(), kInt32));
 }
 
 /// Batch, filters, and channels (partial sums).

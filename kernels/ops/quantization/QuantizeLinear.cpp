@@ -31,8 +31,7 @@ Maybe<void> inferTo(InferContext *ctx) {
     return Error::TypeError().id("OPC0204").help("cast zero_point, or change dtype")
            << "zero_point is " << ctx->In("zero_point").toString() << ", but dtype is "
            << dataTypeName(out.data_type());
-  ctx->Out("out") = out;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", out);
 }
 
 Maybe<void> inferQuantize(InferContext *ctx) {
@@ -62,8 +61,7 @@ Maybe<void> inferDequantize(InferContext *ctx) {
     return Error::TypeError().id("OPC0204").help("cast zero_point")
            << "in is " << in.toString() << " and zero_point is " << ctx->In("zero_point").toString()
            << ": their element types must be the same";
-  ctx->Out("out") = TensorDesc(in.shape(), scale.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(in.shape(), scale.data_type()));
 }
 
 /// The nearest integer, ties to even, plus the zero point, within Q. NaN gives the least one. 32 bits do not fit in

@@ -14,8 +14,7 @@ Maybe<void> infer(InferContext *ctx) {
   if (in.At(in.NumAxes() - 1) == 0)
     return Error::ShapeMismatch() << "the last axis of " << in.ToString()
                                   << " is empty, so that no element has a position";
-  ctx->Out("out") = TensorDesc(Shape(DimVector(in.begin(), in.end() - 1)), kInt64);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(Shape(DimVector(in.begin(), in.end() - 1)), kInt64));
 }
 
 /// Finds the extreme value first (that loop vectorises), then where it first occurs.

@@ -14,8 +14,7 @@ Maybe<void> infer(InferContext *ctx) {
   if (ctx->In("b") != a)
     return Error::ShapeMismatch() << "b is " << ctx->In("b").toString() << ", expected " << a.toString()
                                   << ", the type of a";
-  ctx->Out("y") = a;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "y", a);
 }
 
 /// One line. Backwards y[i] = a[i + 1] * y[i + 1] + b[i]: each factor stands between the same two entries.

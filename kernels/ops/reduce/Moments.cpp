@@ -37,8 +37,7 @@ Maybe<void> inferVar(InferContext *ctx) {
     return (Error::TypeError() << "the variance of " << dataTypeName(in.data_type()) << " is not defined")
         .help("cast the input to a floating dtype");
   const auto axes = JUST(varAxes(*ctx, in.shape()));
-  ctx->Out("output") = TensorDesc(reducedShape(in.shape(), axes, ctx->Attr<bool>("keepdim")), in.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "output", TensorDesc(reducedShape(in.shape(), axes, ctx->Attr<bool>("keepdim")), in.data_type()));
 }
 
 template <class T> class VarKernel final : public BindingKernel, public RowsKernel {

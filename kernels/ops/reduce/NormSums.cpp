@@ -68,8 +68,7 @@ template <bool kCount> Maybe<void> infer(InferContext *ctx) {
       return (Error::TypeError() << "x_" << i << " is " << dataTypeName(ctx->In("x", i).data_type()) << ", x_0 is "
                                  << dataTypeName(type))
           .help("cast the inputs to one dtype");
-  ctx->Out("y") = TensorDesc(Shape({1}), kCount ? kInt64 : type);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "y", TensorDesc(Shape({1}), kCount ? kInt64 : type));
 }
 /// Squares of pieces add up to squares of the whole. Listed: the inputs differ in their ranks and sizes.
 Maybe<void> listSignatures(SbpContext *ctx) {

@@ -27,8 +27,7 @@ Maybe<void> inferProd(InferContext *ctx) {
   if (dy != want)
     return Error::ShapeMismatch() << "dy is " << dy.toString() << ", expected " << want.toString()
                                   << ", the shape of x with 1 for the reduced axes";
-  ctx->Out("dx") = x;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dx", x);
 }
 
 /// For each output: the product of the factors that are not 0, and how many are. With none, dx = dy p / x; with one, it

@@ -28,8 +28,7 @@ Maybe<std::vector<int64_t>> axesOf(const OpContext &ctx, const Shape &in) {
 Maybe<void> infer(InferContext *ctx, DataType type) {
   const Shape &in = ctx->In("input_tensor").shape();
   const auto axes = JUST(axesOf(*ctx, in));
-  ctx->Out("output_tensor") = TensorDesc(reducedShape(in, axes, ctx->Attr<bool>("keepdims")), type);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "output_tensor", TensorDesc(reducedShape(in, axes, ctx->Attr<bool>("keepdims")), type));
 }
 size_t tmpSize(InferContext *ctx) {
   return static_cast<size_t>(planOf(ctx, ctx->In("input_tensor").shape()).partials()) * 8;

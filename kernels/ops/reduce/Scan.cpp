@@ -11,8 +11,7 @@ namespace {
 Maybe<void> infer(InferContext *ctx) {
   const TensorDesc x = ctx->In("x");
   JUST(resolveAxis(ctx->Attr<int64_t>("dim"), x.shape().NumAxes(), "dim"));
-  ctx->Out("y") = x;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "y", x);
 }
 
 template <class T> constexpr bool isHalf = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;

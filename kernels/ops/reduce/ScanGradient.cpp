@@ -39,8 +39,7 @@ Maybe<void> inferCumprod(InferContext *ctx) {
     if (ctx->In(arg) != x)
       return Error::ShapeMismatch() << arg << " is " << ctx->In(arg).toString() << ", expected " << x.toString()
                                     << ", the type of input";
-  ctx->Out("dx") = x;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dx", x);
 }
 
 /// One line: dx[k] = sum over i >= k of dy[i] * product over j <= i, j != k of x[j], the product before k times t[k] =

@@ -31,8 +31,7 @@ Maybe<void> inferSort(InferContext *ctx) {
   const bool positions = ctx->op_type_name() == "arg_sort";
   if (positions && in.shape().At(in.shape().NumAxes() - 1) > INT32_MAX)
     return Error::ShapeMismatch() << "the sorted axis has more than 2^31 entries";
-  ctx->Out("out") = TensorDesc(in.shape(), positions ? kInt32 : in.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(in.shape(), positions ? kInt32 : in.data_type()));
 }
 Maybe<void> inferTopK(InferContext *ctx) {
   const TensorDesc in = ctx->In("in");
@@ -41,8 +40,7 @@ Maybe<void> inferTopK(InferContext *ctx) {
   if (k < 1) return (Error("OPC0205") << "k is " << k).help("k is the number of entries wanted, 1 or more");
   Shape out = in.shape();
   out.Set(out.NumAxes() - 1, std::min(k, out.At(out.NumAxes() - 1)));
-  ctx->Out("out") = TensorDesc(out, kInt64);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(out, kInt64));
 }
 
 /// The task of f(r, n) for each of the rows of n along the last axis.

@@ -19,8 +19,7 @@ Maybe<void> infer(InferContext *ctx) {
     return (Error::ShapeMismatch() << "the sums of x " << x.shape().ToString() << " are " << sums.elem_cnt()
                                    << ", like " << like.ToString() << " has " << like.elem_cnt() << " elements")
         .help("list the axes along which like was broadcast to x");
-  ctx->Out("y") = TensorDesc(like, x.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "y", TensorDesc(like, x.data_type()));
 }
 
 template <class T> class SumLikeKernel final : public BindingKernel, public RowsKernel {

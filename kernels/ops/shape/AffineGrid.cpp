@@ -28,8 +28,7 @@ std::function<void(OpRegistry &)> affineGrid(const char *in, Shape GridShapes::*
     if (given.shape() != shapes.*inShape)
       return Error::ShapeMismatch() << in << " is " << given.shape().ToString() << ", for size " << size.ToString()
                                     << " it should be " << (shapes.*inShape).ToString();
-    ctx->Out(out) = TensorDesc(shapes.*outShape, given.data_type());
-    return Maybe<void>::Ok();
+    return setOut(ctx, out, TensorDesc(shapes.*outShape, given.data_type()));
   };
   return [=](OpRegistry &op) {
     op.Input(in).Output(out).RequiredAttr<Shape>("size").Attr<bool>("align_corners", false).SetTensorDescInferFn(infer);

@@ -48,8 +48,7 @@ Maybe<void> inferExpand(InferContext *ctx) {
   const Shape in = ctx->In("in").shape();
   const Shape out = JUST(expandShape(in, ctx->Attr<Shape>("expand_shape")));
   JUST(expandedView(in, out, {}));
-  ctx->Out("out") = TensorDesc(out, ctx->In("in").data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(out, ctx->In("in").data_type()));
 }
 Maybe<std::vector<int64_t>> addedAxes(const OpContext &ctx, int64_t rank) {
   return resolveAxes(ctx.Attr<std::vector<int32_t>>("broadcast_axes"), rank, "broadcast_axes");
@@ -57,8 +56,7 @@ Maybe<std::vector<int64_t>> addedAxes(const OpContext &ctx, int64_t rank) {
 Maybe<void> inferBroadcastLike(InferContext *ctx) {
   const Shape x = ctx->In("x").shape(), like = ctx->In("like").shape();
   JUST(expandedView(x, like, JUST(addedAxes(*ctx, like.NumAxes()))));
-  ctx->Out("y") = TensorDesc(like, ctx->In("x").data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "y", TensorDesc(like, ctx->In("x").data_type()));
 }
 
 std::unique_ptr<BoundKernel> bindBroadcast(const Tensor &in, Tensor &out, const std::vector<int64_t> &added) {

@@ -36,8 +36,7 @@ Maybe<void> inferCat(InferContext *ctx) {
         .help("raise max_dim_size, or leave it out");
   Shape out = first;
   out.Set(axis, total);
-  ctx->Out("out") = TensorDesc(out, ctx->In("in").data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(out, ctx->In("in").data_type()));
 }
 
 Maybe<void> inferStack(InferContext *ctx) {
@@ -52,8 +51,7 @@ Maybe<void> inferStack(InferContext *ctx) {
   }
   DimVector dims = first.dim_vec();
   dims.insert(dims.begin() + axis, ctx->input_size("in"));
-  ctx->Out("out") = TensorDesc(Shape(dims), ctx->In("in").data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(Shape(dims), ctx->In("in").data_type()));
 }
 
 Maybe<void> inferSplitLike(InferContext *ctx) {

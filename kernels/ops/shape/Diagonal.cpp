@@ -16,14 +16,12 @@ Maybe<void> inferDiag(InferContext *ctx) {
   else
     return (Error::ShapeMismatch() << "the input " << in.ToString() << " has rank " << in.NumAxes())
         .help("diag makes a matrix of a vector, or takes the diagonal of a matrix; diagonal serves higher ranks");
-  ctx->Out("out") = TensorDesc(out, ctx->In("in").data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(out, ctx->In("in").data_type()));
 }
 Maybe<void> inferDiagonal(InferContext *ctx) {
   const Shape in = ctx->In("in").shape();
   if (in.NumAxes() < 2) return Error::ShapeMismatch() << "the input " << in.ToString() << " has fewer than two axes";
-  ctx->Out("out") = TensorDesc(diagonalShape(in, ctx->Attr<int32_t>("offset")), ctx->In("in").data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(diagonalShape(in, ctx->Attr<int32_t>("offset")), ctx->In("in").data_type()));
 }
 
 std::unique_ptr<BoundKernel> bindDiag(KernelBindContext *ctx) {

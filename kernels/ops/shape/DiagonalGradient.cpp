@@ -15,8 +15,7 @@ Maybe<void> infer(InferContext *ctx) {
   if (dy != want)
     return Error::ShapeMismatch() << "dy is " << dy.toString() << ", expected " << want.toString() << ", diagonal " << k
                                   << " of in, " << in.toString();
-  ctx->Out("dx") = in;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dx", in);
 }
 
 std::unique_ptr<BoundKernel> bindDiagonalGrad(KernelBindContext *ctx) {

@@ -100,8 +100,8 @@ template <EdgeForm form> std::unique_ptr<BoundKernel> bindEdgePad(KernelBindCont
 
 template <EdgeForm form> Maybe<void> infer(InferContext *ctx) {
   const TensorDesc x = ctx->In("x");
-  ctx->Out("y") = TensorDesc(JUST(paddedShape(x.shape(), JUST(padsOfEdge(*ctx, x.shape(), form)))), x.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "y",
+                TensorDesc(JUST(paddedShape(x.shape(), JUST(padsOfEdge(*ctx, x.shape(), form)))), x.data_type()));
 }
 
 template <EdgeForm form> std::function<void(OpRegistry &)> edgePad(Shape in, List padding) {

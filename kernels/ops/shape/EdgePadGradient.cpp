@@ -17,8 +17,7 @@ template <EdgeForm form> Maybe<void> infer(InferContext *ctx) {
   if (dy != want)
     return Error::ShapeMismatch() << "dy is " << dy.toString() << ", expected " << want.toString()
                                   << ", what the padding makes of x, " << x.toString();
-  ctx->Out("dx") = x;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dx", x);
 }
 
 template <EdgeForm form> struct Grad {

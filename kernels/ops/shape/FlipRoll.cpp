@@ -22,8 +22,7 @@ Maybe<ShardingRule> sharding(const SbpContext &ctx, const char *in) {
 Maybe<void> inferFlip(InferContext *ctx) {
   const TensorDesc x = ctx->In("x");
   JUST(axesOf(*ctx, x.shape()));
-  ctx->Out("y") = x;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "y", x);
 }
 
 std::unique_ptr<BoundKernel> bindFlip(KernelBindContext *ctx) {
@@ -85,8 +84,7 @@ Maybe<Rolled> rolled(const OpContext &ctx, const Shape &shape) {
 Maybe<void> inferRoll(InferContext *ctx) {
   const TensorDesc in = ctx->In("in");
   JUST(rolled(*ctx, in.shape()));
-  ctx->Out("out") = in;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", in);
 }
 
 /// Each rolled axis falls into two pieces; every combination of pieces is one strided copy.

@@ -37,10 +37,7 @@ Maybe<TensorDesc> gridSampleOutput(const InferContext *ctx) {
 
 namespace {
 
-Maybe<void> infer(InferContext *ctx) {
-  ctx->Out("output") = JUST(gridSampleOutput(ctx));
-  return Maybe<void>::Ok();
-}
+Maybe<void> infer(InferContext *ctx) { return setOut(ctx, "output", JUST(gridSampleOutput(ctx))); }
 
 template <class T> class GridSampleKernel final : public StagedKernel<T> {
 public:

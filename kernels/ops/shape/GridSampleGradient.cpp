@@ -18,8 +18,7 @@ Maybe<void> infer(InferContext *ctx) {
   JUST(expect(ctx, "doutput", JUST(gridSampleOutput(ctx))));
   const TensorDesc input = ctx->In("input"), grid = ctx->In("grid");
   ctx->Out("dinput") = input;
-  ctx->Out("dgrid") = grid;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dgrid", grid);
 }
 
 /// A thread does a sample: its pixels add to any part of the image's gradient.
@@ -95,8 +94,7 @@ Maybe<void> inferSecond(InferContext *ctx) {
   JUST(expect(ctx, "ddgrid", grid));
   ctx->Out("ddoutput") = output;
   ctx->Out("dinput") = input;
-  ctx->Out("dgrid") = grid;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dgrid", grid);
 }
 
 /// A point's part of sum(ddinput * dinput) + sum(ddgrid * dgrid) is, over channels and taps, d (w A + (bx wx + by wy)

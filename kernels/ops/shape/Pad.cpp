@@ -67,8 +67,7 @@ template <Form form> std::pair<double, int64_t> constantOf(const OpContext &ctx)
 
 template <Form form> Maybe<void> infer(InferContext *ctx) {
   const TensorDesc x = ctx->In("x");
-  ctx->Out("y") = TensorDesc(JUST(paddedShape(x.shape(), JUST(padsOf<form>(*ctx, x.shape())))), x.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "y", TensorDesc(JUST(paddedShape(x.shape(), JUST(padsOf<form>(*ctx, x.shape())))), x.data_type()));
 }
 
 template <Form form> std::unique_ptr<BoundKernel> bindPad(KernelBindContext *ctx) {

@@ -119,13 +119,11 @@ namespace {
 
 Maybe<void> inferSlice(InferContext *ctx) {
   const TensorDesc x = ctx->In("x");
-  ctx->Out("y") = TensorDesc(Shape(JUST(sliceBox(*ctx, x.shape())).count), x.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "y", TensorDesc(Shape(JUST(sliceBox(*ctx, x.shape())).count), x.data_type()));
 }
 Maybe<void> inferNarrow(InferContext *ctx) {
   const TensorDesc in = ctx->In("in");
-  ctx->Out("out") = TensorDesc(Shape(JUST(narrowBox(*ctx, in.shape())).count), in.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(Shape(JUST(narrowBox(*ctx, in.shape())).count), in.data_type()));
 }
 Maybe<void> inferSliceUpdate(InferContext *ctx) {
   const TensorDesc ref = ctx->In("ref"), value = ctx->In("value");
@@ -138,8 +136,7 @@ Maybe<void> inferSliceUpdate(InferContext *ctx) {
     return (Error::TypeError() << "value is " << dataTypeName(value.data_type()) << ", ref is "
                                << dataTypeName(ref.data_type()))
         .help("cast value to the dtype of ref");
-  ctx->Out("y") = ref;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "y", ref);
 }
 
 using BoxOf = Maybe<Box>(const OpContext &, const Shape &);

@@ -15,16 +15,14 @@ Maybe<void> inferSliceGrad(InferContext *ctx) {
   if (dy.shape() != Shape(box.count))
     return Error::ShapeMismatch() << "dy is " << dy.shape().ToString() << ", the slice of like_shape "
                                   << like.ToString() << " is " << Shape(box.count).ToString();
-  ctx->Out("dx") = TensorDesc(like, dy.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dx", TensorDesc(like, dy.data_type()));
 }
 Maybe<void> inferNarrowGrad(InferContext *ctx) {
   const TensorDesc dy = ctx->In("dy"), like = ctx->In("like");
   const TensorDesc want(Shape(JUST(narrowBox(*ctx, like.shape())).count), like.data_type());
   if (dy != want)
     return Error::ShapeMismatch() << "dy is " << dy.toString() << ", what narrow takes of like is " << want.toString();
-  ctx->Out("dx") = like;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dx", like);
 }
 
 /// dy in the box, zeros elsewhere.

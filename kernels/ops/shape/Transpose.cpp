@@ -21,8 +21,7 @@ Maybe<void> infer(InferContext *ctx) {
   const TensorDesc in = ctx->In("input");
   DimVector dims;
   for (int64_t p : JUST(permOf(*ctx, in.shape().NumAxes()))) dims.push_back(in.shape().At(p));
-  ctx->Out("output") = TensorDesc(Shape(dims), in.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "output", TensorDesc(Shape(dims), in.data_type()));
 }
 
 std::unique_ptr<BoundKernel> bindTranspose(KernelBindContext *ctx) {

@@ -12,8 +12,7 @@ Maybe<void> infer(InferContext *ctx) {
   const TensorDesc in = ctx->In("in");
   if (in.shape().NumAxes() < 2)
     return Error::ShapeMismatch() << "the input " << in.shape().ToString() << " has fewer than two axes";
-  ctx->Out("out") = in;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", in);
 }
 
 /// Copies the kept part of each row and fills the rest with the element that has these bytes.

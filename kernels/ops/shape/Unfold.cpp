@@ -49,8 +49,7 @@ Maybe<void> inferUnfold(InferContext *ctx) {
                                   << ", it should be (batch, channels, height, width)";
   const Patches p = JUST(patches(*ctx, x.shape().At(2), x.shape().At(3)));
   const int64_t rows = JUST(checkedMul(x.shape().At(1), p.kh * p.kw, "the number of rows"));
-  ctx->Out("y") = TensorDesc(Shape({x.shape().At(0), rows, p.oh * p.ow}), x.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "y", TensorDesc(Shape({x.shape().At(0), rows, p.oh * p.ow}), x.data_type()));
 }
 
 Maybe<void> inferFold(InferContext *ctx) {
@@ -63,8 +62,8 @@ Maybe<void> inferFold(InferContext *ctx) {
     return (Error::ShapeMismatch() << "x is " << x.shape().ToString() << ", it should be (batch, channels * "
                                    << p.kh * p.kw << ", " << p.oh * p.ow << ")")
         .help("an image of output_size has as many patches as x has columns");
-  ctx->Out("y") = TensorDesc(Shape({x.shape().At(0), x.shape().At(1) / (p.kh * p.kw), p.h, p.w}), x.data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "y",
+                TensorDesc(Shape({x.shape().At(0), x.shape().At(1) / (p.kh * p.kw), p.h, p.w}), x.data_type()));
 }
 
 /// The positions o in [0, n) for which o * stride + offset lies in [0, size).

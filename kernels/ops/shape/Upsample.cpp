@@ -45,10 +45,7 @@ Maybe<TensorDesc> upsampledDesc(const InferContext *ctx) {
 }
 namespace {
 
-Maybe<void> infer(InferContext *ctx) {
-  ctx->Out("y") = JUST(upsampledDesc(ctx));
-  return Maybe<void>::Ok();
-}
+Maybe<void> infer(InferContext *ctx) { return setOut(ctx, "y", JUST(upsampledDesc(ctx))); }
 
 template <Upsampling mode> struct Upsample {
   template <class T> class Kernel final : public StagedKernel<T> {

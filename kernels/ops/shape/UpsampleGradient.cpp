@@ -13,8 +13,7 @@ Maybe<void> infer(InferContext *ctx) {
   if (dy != want)
     return Error::ShapeMismatch() << "dy is " << dy.toString() << ", expected " << want.toString()
                                   << ", what the upsampling makes of x, " << x.toString();
-  ctx->Out("dx") = x;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dx", x);
 }
 
 /// The transposed sampling: each output's gradient is spread over the pixels it was read from. A thread does a plane.

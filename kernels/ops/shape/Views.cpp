@@ -9,8 +9,7 @@ namespace opc::ops {
 namespace {
 
 Maybe<void> setShape(InferContext *ctx, const Shape &shape) {
-  ctx->Out("out") = TensorDesc(shape, ctx->In("in").data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(shape, ctx->In("in").data_type()));
 }
 
 Maybe<void> inferReshape(InferContext *ctx) {

@@ -21,8 +21,7 @@ Maybe<void> inferLastAxis(InferContext *ctx, const char *output) {
   if (!IsFloatingDataType(in.data_type()))
     return Error::TypeError().id("OPC0204").help("cast it to f32")
            << "in is " << in.toString() << ", expected a floating type";
-  ctx->Out(output) = in;
-  return Maybe<void>::Ok();
+  return setOut(ctx, output, in);
 }
 
 /// Definition of softmax and log_softmax.

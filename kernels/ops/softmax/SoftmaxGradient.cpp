@@ -24,8 +24,7 @@ Maybe<void> infer(InferContext *ctx, const char *output) {
   if (dy != y)
     return Error::ShapeMismatch() << "dy is " << dy.toString() << ", expected " << y.toString() << ", the type of "
                                   << output;
-  ctx->Out("dx") = y;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dx", y);
 }
 
 /// Definition of softmax_grad and log_softmax_grad; `output` is the forward op's, with values in [lo, hi).

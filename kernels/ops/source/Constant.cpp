@@ -22,8 +22,7 @@ Maybe<void> inferConstant(InferContext *ctx) {
   if (!isTensorDataType(type))
     return (Error::TypeError() << "dtype is " << DataType_Name(type) << ", which tensors cannot have")
         .help("for example dtype: kFloat");
-  ctx->Out("out") = TensorDesc(shape, type);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(shape, type));
 }
 
 Maybe<void> inferConstantLike(InferContext *ctx) {
@@ -31,8 +30,7 @@ Maybe<void> inferConstantLike(InferContext *ctx) {
   if (type == kInvalidDataType) type = ctx->In("like").data_type();
   if (!isTensorDataType(type))
     return Error::TypeError() << "dtype is " << DataType_Name(type) << ", which tensors cannot have";
-  ctx->Out("out") = TensorDesc(ctx->In("like").shape(), type);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(ctx->In("like").shape(), type));
 }
 
 /// Fills out with `value`, of type `from`, converted.

@@ -13,8 +13,7 @@ Maybe<void> infer(InferContext *ctx) {
     return Error::ShapeMismatch() << "_add_to_output is " << ctx->In("_add_to_output").toString() << ", in is "
                                   << in.toString();
   ctx->Out("out") = in;
-  ctx->Out("mask") = TensorDesc(in.shape(), kBool);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "mask", TensorDesc(in.shape(), kBool));
 }
 
 /// What becomes of elements for their uniform numbers.

@@ -26,8 +26,7 @@ Maybe<void> infer(InferContext *ctx) {
   if (mask != TensorDesc(dy.shape(), kBool))
     return Error::ShapeMismatch() << "mask is " << mask.toString() << ", it should be bool in the shape of dy "
                                   << dy.shape().ToString();
-  ctx->Out("dx") = dy;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "dx", dy);
 }
 
 /// dx = dy * scale where the mask holds, else 0.

@@ -17,8 +17,7 @@ Maybe<void> inferSource(InferContext *ctx) {
   const DataType type = ctx->Attr<DataType>("dtype");
   if (!IsFloatingDataType(type))
     return Error::TypeError() << "dtype is " << DataType_Name(type) << ", it should be a floating type";
-  ctx->Out("out") = TensorDesc(shape, type);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(shape, type));
 }
 
 /// Definition of uniform and normal, whose numbers have the parameters `a` and `b`.
@@ -111,8 +110,7 @@ Maybe<void> inferBernoulli(InferContext *ctx) {
   if (type != in.data_type() && type != kBool)
     return (Error::TypeError() << "dtype is " << dataTypeName(type) << ", in is " << dataTypeName(in.data_type()))
         .help("bernoulli gives the dtype of in, or bool; cast its output");
-  ctx->Out("out") = TensorDesc(in.shape(), type);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(in.shape(), type));
 }
 
 template <class T> class BernoulliKernel final : public RandomKernel {
@@ -147,10 +145,7 @@ public:
   }
 };
 
-Maybe<void> inferMask(InferContext *ctx) {
-  ctx->Out("out") = TensorDesc(ctx->In("like").shape(), kBool);
-  return Maybe<void>::Ok();
-}
+Maybe<void> inferMask(InferContext *ctx) { return setOut(ctx, "out", TensorDesc(ctx->In("like").shape(), kBool)); }
 
 class MaskKernel final : public RandomKernel {
 public:
@@ -204,8 +199,7 @@ REGISTER_USER_OP("random_mask_like")
 Maybe<void> inferRandperm(InferContext *ctx) {
   const int64_t n = ctx->Attr<int32_t>("n");
   if (n < 0) return Error("OPC0205") << "n is " << n << ", it should be 0 or more";
-  ctx->Out("out") = TensorDesc(Shape({n}), kInt32);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(Shape({n}), kInt32));
 }
 
 class RandpermKernel final : public RandomKernel {

@@ -56,8 +56,7 @@ template <class Op> Maybe<void> inferSequence(InferContext *ctx) {
   if (!isTensorDataType(type) || type == kBool)
     return Error::TypeError() << "dtype is " << DataType_Name(type) << ", it should be a floating or integer type";
   const Progression p = JUST(Op::progression(ctx));
-  ctx->Out("out") = TensorDesc(Shape({p.count}), type);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(Shape({p.count}), type));
 }
 
 template <class Op> class SequenceKernel final : public BindingKernel {
@@ -102,8 +101,7 @@ Maybe<void> inferEye(InferContext *ctx) {
   const DataType type = ctx->Attr<DataType>("dtype");
   if (!isTensorDataType(type))
     return Error::TypeError() << "dtype is " << DataType_Name(type) << ", which tensors cannot have";
-  ctx->Out("out") = TensorDesc(Shape({rows, cols}), type);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(Shape({rows, cols}), type));
 }
 
 class EyeKernel final : public BindingKernel {

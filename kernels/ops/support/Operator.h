@@ -10,6 +10,12 @@ namespace opc::ops {
 
 using namespace user_op;
 
+/// The end of a shape rule: the output `arg` has this shape and type.
+inline Maybe<void> setOut(InferContext *ctx, const std::string &arg, const TensorDesc &desc) {
+  ctx->Out(arg) = desc;
+  return Maybe<void>::Ok();
+}
+
 /// The inputs and outputs of an op that are one tensor each: .With(TensorArgs{{"x", "weight"}, {"y"}}).
 struct TensorArgs {
   std::vector<std::string> inputs, outputs;

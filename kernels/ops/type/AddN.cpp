@@ -21,8 +21,7 @@ Maybe<void> infer(InferContext *ctx) {
                                  << dataTypeName(first.data_type()))
           .help("cast the inputs to one dtype");
   }
-  ctx->Out("out") = first;
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", first);
 }
 
 using cuda::AddNArguments;

@@ -23,8 +23,7 @@ Maybe<void> infer(InferContext *ctx) {
     return Error::TypeError().help("cast: to an integer of fewer bits it keeps the low bits")
            << "dtype is " << dataTypeName(to) << " and in is " << in.toString()
            << ", of which one has less than a byte for an element";
-  ctx->Out("out") = TensorDesc(in.shape(), to);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(in.shape(), to));
 }
 
 /// Of any numbers but NaN, whose bits need not stay where they are drawn.

@@ -25,12 +25,10 @@ Maybe<void> inferCast(InferContext *ctx) {
   if (!isTensorDataType(type))
     return (Error::TypeError() << "dtype is " << DataType_Name(type) << ", which tensors cannot have")
         .help("use one of " + graphNames());
-  ctx->Out("out") = TensorDesc(ctx->In("in").shape(), type);
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(ctx->In("in").shape(), type));
 }
 Maybe<void> inferCastLike(InferContext *ctx) {
-  ctx->Out("out") = TensorDesc(ctx->In("in").shape(), ctx->In("dtype_like").data_type());
-  return Maybe<void>::Ok();
+  return setOut(ctx, "out", TensorDesc(ctx->In("in").shape(), ctx->In("dtype_like").data_type()));
 }
 
 /// Plans of version 0.1.0 have casts without the attribute.
