@@ -12,8 +12,7 @@ Maybe<void> infer(InferContext *ctx) {
   const AttentionShape a = JUST(attentionShape(ctx));
   const TensorDesc query = ctx->In("query"), sums = sumsOf(query), out = rowsLike(query, a.dv);
   for (const auto &[arg, want] : {std::pair{"out", out}, {"dout", out}, {"log_sum", sums}, {"dlog_sum", sums}})
-    if (ctx->Has(arg) && ctx->In(arg) != want)
-      return Error::ShapeMismatch() << arg << " is " << ctx->In(arg).toString() << ", expected " << want.toString();
+    JUST(expectIn(ctx, arg, want));
   for (const char *arg : {"query", "key", "value"}) {
     const TensorDesc in = ctx->In(arg);
     ctx->Out(std::string("d") + arg) = in;

@@ -114,9 +114,7 @@ Maybe<void> inferDataGrad(InferContext *ctx) {
   const TensorDesc like = ctx->In("x_like");
   JUST(checkedGeometry(ctx, like, ctx->In("filter"), "x_like with filter"));
   const TensorDesc dx(like.shape(), ctx->In("dy").data_type());
-  if (ctx->Has("_add_to_output") && ctx->In("_add_to_output") != dx)
-    return Error::ShapeMismatch() << "_add_to_output is " << ctx->In("_add_to_output").toString() << ", expected "
-                                  << dx.toString();
+  JUST(expectIn(ctx, "_add_to_output", dx));
   return setOut(ctx, "dx", dx);
 }
 

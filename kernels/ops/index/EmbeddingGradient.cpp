@@ -15,15 +15,12 @@ REGISTER_USER_OP_GRAD("embedding")
 
 Maybe<void> infer(InferContext *ctx) {
   JUST(checkIndexType(ctx, "indices"));
-  const TensorDesc dy = ctx->In("dy"), weight = ctx->In("weight");
+  const TensorDesc weight = ctx->In("weight");
   if (weight.shape().NumAxes() != 2)
     return Error::ShapeMismatch() << "weight is " << weight.toString() << ", it should be (entries, width)";
   DimVector dims = ctx->In("indices").shape().dim_vec();
   dims.push_back(weight.shape().At(1));
-  const TensorDesc want(Shape(dims), weight.data_type());
-  if (dy != want)
-    return Error::ShapeMismatch() << "dy is " << dy.toString() << ", expected " << want.toString()
-                                  << ", an entry of weight for each index";
+  JUST(expectIn(ctx, "dy", TensorDesc(Shape(dims), weight.data_type()), ", an entry of weight for each index"));
   return setOut(ctx, "dx", weight);
 }
 

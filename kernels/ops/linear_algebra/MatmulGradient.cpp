@@ -73,9 +73,7 @@ Maybe<void> inferGradB(InferContext *ctx) {
                                   << ": all their dimensions but the last must be the same, and there must be two at "
                                      "least";
   const TensorDesc out(Shape{a.shape().At(rank - 1), b.shape().At(rank - 1)}, a.data_type());
-  if (ctx->Has("_add_to_output") && ctx->In("_add_to_output") != out)
-    return Error::ShapeMismatch() << "_add_to_output is " << ctx->In("_add_to_output").toString() << ", expected "
-                                  << out.toString();
+  JUST(expectIn(ctx, "_add_to_output", out));
   return setOut(ctx, "out", out);
 }
 

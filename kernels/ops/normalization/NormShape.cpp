@@ -39,10 +39,7 @@ Maybe<void> checkLikeX(InferContext *ctx, const char *arg) {
 
 Maybe<void> checkStatistics(InferContext *ctx, const Shape &shape, const std::string &why) {
   const TensorDesc expected(shape, statisticsType(ctx->In("x").data_type()));
-  for (const char *s : {"mean", "inv_variance"})
-    if (ctx->In(s) != expected)
-      return Error::ShapeMismatch() << s << " is " << ctx->In(s).toString() << ", expected " << expected.toString()
-                                    << ", one element for each " << why;
+  for (const char *s : {"mean", "inv_variance"}) JUST(expectIn(ctx, s, expected, ", one element for each " + why));
   return Maybe<void>::Ok();
 }
 

@@ -58,13 +58,8 @@ Maybe<void> inferGrad(InferContext *ctx, int dims, Pooling kind) {
   JUST(checkType(x, false));
   const Shape out = JUST(poolGeometry(x, ctx->user_op_conf(), dims, kind)).outShape();
   const TensorDesc want(out, x.data_type()), indices(out, kInt64);
-  for (const char *arg : {"dy", "y"})
-    if (ctx->Has(arg) && ctx->In(arg) != want)
-      return Error::ShapeMismatch() << arg << " is " << ctx->In(arg).toString() << ", expected " << want.toString()
-                                    << ", what the pooling makes of x, " << x.toString();
-  if (ctx->Has("indice") && ctx->In("indice") != indices)
-    return Error::ShapeMismatch() << "indice is " << ctx->In("indice").toString() << ", expected "
-                                  << indices.toString();
+  for (const char *arg : {"dy", "y"}) JUST(expectIn(ctx, arg, want, ", what the pooling makes of x, " + x.toString()));
+  JUST(expectIn(ctx, "indice", indices));
   return setOut(ctx, "dx", x);
 }
 

@@ -194,8 +194,7 @@ std::function<Maybe<void>(InferContext *)> inferRecurrentGradient(CellKind kind)
     const DataType type = ctx->In("x").data_type();
     const TensorDesc y(r.outputShape(), type), state(r.stateShape(), type);
     for (const auto &[arg, want] : {std::pair{"y", y}, {"dy", y}, {"dy_h", state}, {"dy_c", state}})
-      if (ctx->Has(arg) && ctx->In(arg) != want)
-        return Error::ShapeMismatch() << arg << " is " << ctx->In(arg).toString() << ", expected " << want.toString();
+      JUST(expectIn(ctx, arg, want));
     const TensorDesc x = ctx->In("x"), weight = ctx->In("weight"), recurrence = ctx->In("recurrence");
     ctx->Out("dx") = x;
     ctx->Out("dweight") = weight;

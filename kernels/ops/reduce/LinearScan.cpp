@@ -11,9 +11,7 @@ namespace {
 Maybe<void> infer(InferContext *ctx) {
   const TensorDesc a = ctx->In("a");
   JUST(resolveAxis(ctx->Attr<int64_t>("dim"), a.shape().NumAxes(), "dim"));
-  if (ctx->In("b") != a)
-    return Error::ShapeMismatch() << "b is " << ctx->In("b").toString() << ", expected " << a.toString()
-                                  << ", the type of a";
+  JUST(expectIn(ctx, "b", a, ", the type of a"));
   return setOut(ctx, "y", a);
 }
 

@@ -21,12 +21,10 @@ REGISTER_USER_OP_GRAD("reduce_prod").SetBackwardOpConfGenFn(gradientRule(prodGra
 // --- reduce_prod_grad ------------------------------------------------------------------------------------------------
 
 Maybe<void> inferProd(InferContext *ctx) {
-  const TensorDesc x = ctx->In("x"), dy = ctx->In("dy");
+  const TensorDesc x = ctx->In("x");
   const auto axes = JUST(resolveAxes(ctx->Attr<std::vector<int32_t>>("axis"), x.shape().NumAxes()));
   const TensorDesc want(reducedShape(x.shape(), axes, true), x.data_type());
-  if (dy != want)
-    return Error::ShapeMismatch() << "dy is " << dy.toString() << ", expected " << want.toString()
-                                  << ", the shape of x with 1 for the reduced axes";
+  JUST(expectIn(ctx, "dy", want, ", the shape of x with 1 for the reduced axes"));
   return setOut(ctx, "dx", x);
 }
 

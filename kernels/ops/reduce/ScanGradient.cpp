@@ -35,10 +35,7 @@ REGISTER_USER_OP_GRAD("cumprod").SetBackwardOpConfGenFn(gradientRule(cumprodGrad
 Maybe<void> inferCumprod(InferContext *ctx) {
   const TensorDesc x = ctx->In("input");
   JUST(resolveAxis(ctx->Attr<int64_t>("dim"), x.shape().NumAxes(), "dim"));
-  for (const char *arg : {"dy", "output"})
-    if (ctx->In(arg) != x)
-      return Error::ShapeMismatch() << arg << " is " << ctx->In(arg).toString() << ", expected " << x.toString()
-                                    << ", the type of input";
+  for (const char *arg : {"dy", "output"}) JUST(expectIn(ctx, arg, x, ", the type of input"));
   return setOut(ctx, "dx", x);
 }
 

@@ -7,14 +7,12 @@ namespace opc::ops {
 namespace {
 
 Maybe<void> infer(InferContext *ctx) {
-  const TensorDesc dy = ctx->In("dy"), in = ctx->In("in");
+  const TensorDesc in = ctx->In("in");
   const int64_t k = ctx->Attr<int32_t>("offset");
   if (in.shape().NumAxes() < 2)
     return Error::ShapeMismatch() << "in is " << in.toString() << ", which has fewer than two axes";
   const TensorDesc want(diagonalShape(in.shape(), k), in.data_type());
-  if (dy != want)
-    return Error::ShapeMismatch() << "dy is " << dy.toString() << ", expected " << want.toString() << ", diagonal " << k
-                                  << " of in, " << in.toString();
+  JUST(expectIn(ctx, "dy", want, ", diagonal " + std::to_string(k) + " of in, " + in.toString()));
   return setOut(ctx, "dx", in);
 }
 

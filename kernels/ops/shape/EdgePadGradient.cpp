@@ -12,11 +12,9 @@ namespace {
 using List = std::vector<int64_t>;
 
 template <EdgeForm form> Maybe<void> infer(InferContext *ctx) {
-  const TensorDesc dy = ctx->In("dy"), x = ctx->In("x");
+  const TensorDesc x = ctx->In("x");
   const TensorDesc want(JUST(paddedShape(x.shape(), JUST(padsOfEdge(*ctx, x.shape(), form)))), x.data_type());
-  if (dy != want)
-    return Error::ShapeMismatch() << "dy is " << dy.toString() << ", expected " << want.toString()
-                                  << ", what the padding makes of x, " << x.toString();
+  JUST(expectIn(ctx, "dy", want, ", what the padding makes of x, " + x.toString()));
   return setOut(ctx, "dx", x);
 }
 

@@ -7,15 +7,8 @@
 namespace opc::ops {
 namespace {
 
-/// `arg` has this type.
-Maybe<void> expect(const InferContext *ctx, const char *arg, const TensorDesc &want) {
-  if (ctx->In(arg) != want)
-    return Error::ShapeMismatch() << arg << " is " << ctx->In(arg).toString() << ", expected " << want.toString();
-  return Maybe<void>::Ok();
-}
-
 Maybe<void> infer(InferContext *ctx) {
-  JUST(expect(ctx, "doutput", JUST(gridSampleOutput(ctx))));
+  JUST(expectIn(ctx, "doutput", JUST(gridSampleOutput(ctx))));
   const TensorDesc input = ctx->In("input"), grid = ctx->In("grid");
   ctx->Out("dinput") = input;
   return setOut(ctx, "dgrid", grid);
@@ -89,9 +82,9 @@ REGISTER_USER_OP_GRAD("grid_sample").SetBackwardOpConfGenFn(gradientRule(gridSam
 
 Maybe<void> inferSecond(InferContext *ctx) {
   const TensorDesc output = JUST(gridSampleOutput(ctx)), input = ctx->In("input"), grid = ctx->In("grid");
-  JUST(expect(ctx, "doutput", output));
-  JUST(expect(ctx, "ddinput", input));
-  JUST(expect(ctx, "ddgrid", grid));
+  JUST(expectIn(ctx, "doutput", output));
+  JUST(expectIn(ctx, "ddinput", input));
+  JUST(expectIn(ctx, "ddgrid", grid));
   ctx->Out("ddoutput") = output;
   ctx->Out("dinput") = input;
   return setOut(ctx, "dgrid", grid);

@@ -9,10 +9,8 @@ namespace {
 using List = std::vector<int64_t>;
 
 Maybe<void> infer(InferContext *ctx) {
-  const TensorDesc want = JUST(upsampledDesc(ctx)), dy = ctx->In("dy"), x = ctx->In("x");
-  if (dy != want)
-    return Error::ShapeMismatch() << "dy is " << dy.toString() << ", expected " << want.toString()
-                                  << ", what the upsampling makes of x, " << x.toString();
+  const TensorDesc x = ctx->In("x");
+  JUST(expectIn(ctx, "dy", JUST(upsampledDesc(ctx)), ", what the upsampling makes of x, " + x.toString()));
   return setOut(ctx, "dx", x);
 }
 

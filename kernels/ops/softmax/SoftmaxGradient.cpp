@@ -15,15 +15,13 @@ namespace {
 using namespace opc::cpu;
 
 Maybe<void> infer(InferContext *ctx, const char *output) {
-  const TensorDesc y = ctx->In(output), dy = ctx->In("dy");
+  const TensorDesc y = ctx->In(output);
   if (y.shape().NumAxes() == 0)
     return Error::ShapeMismatch().help("reshape it to one dimension")
            << output << " is a scalar (" << y.toString() << "): there is no last axis";
   if (!IsFloatingDataType(y.data_type()))
     return Error::TypeError().id("OPC0204") << output << " is " << y.toString() << ", expected a floating type";
-  if (dy != y)
-    return Error::ShapeMismatch() << "dy is " << dy.toString() << ", expected " << y.toString() << ", the type of "
-                                  << output;
+  JUST(expectIn(ctx, "dy", y, std::string(", the type of ") + output));
   return setOut(ctx, "dx", y);
 }
 

@@ -10,6 +10,13 @@ namespace opc::ops {
 
 using namespace user_op;
 
+/// Whether input `arg`, if it is there, has this shape and type; `why` says behind it where they come from.
+inline Maybe<void> expectIn(const InferContext *ctx, const std::string &arg, const TensorDesc &want,
+                            const std::string &why = "") {
+  if (!ctx->Has(arg) || ctx->In(arg) == want) return Maybe<void>::Ok();
+  return Error::ShapeMismatch() << arg << " is " << ctx->In(arg).toString() << ", expected " << want.toString() << why;
+}
+
 /// The end of a shape rule: the output `arg` has this shape and type.
 inline Maybe<void> setOut(InferContext *ctx, const std::string &arg, const TensorDesc &desc) {
   ctx->Out(arg) = desc;
