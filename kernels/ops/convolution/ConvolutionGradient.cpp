@@ -211,8 +211,7 @@ template <class T> class ConvFilterGradKernel final : public StagedKernel<T> {
 REGISTER_USER_OP("conv_filter_grad")
     .With(TensorArgs{{"dy", "x"}, {"filter_diff"}})
     .With(gradDefinition)
-    .SetTensorDescInferFn(inferFilterGrad)
-    .Sharding(filterGradSharding)
+    .With(rules(inferFilterGrad, filterGradSharding))
     .SetComputeComplexityFn(convOperations("dy", "filter_diff"))
     .Doc("The gradient of a convolution over num_spatial_dims dimensions by its weight: filter_diff[o, c, k] is the "
          "sum over samples n and positions p of dy[n, o, p] * x[n, c, p * strides + k * dilation_rate - "

@@ -36,8 +36,7 @@ std::function<void(OpRegistry &)> definition(int dims) {
         .Attr<int32_t>("filters", 0)
         .With(convArgs)
         .Attr<Ints>("output_padding", {})
-        .SetTensorDescInferFn([dims](InferContext *ctx) { return infer(ctx, dims); })
-        .Sharding(sharding)
+        .With(rules([dims](InferContext *ctx) { return infer(ctx, dims); }, sharding))
         .SetComputeComplexityFn(convOperations("in", "weight"))
         .Tolerance(kFloat, 1e-4, 1e-5)
         .Doc("Transposed convolution over " + std::to_string(dims) + " spatial dimension" + (dims > 1 ? "s" : "") +

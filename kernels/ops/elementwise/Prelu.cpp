@@ -73,8 +73,7 @@ Maybe<ShardingRule> sharding(const SbpContext &ctx) {
 
 REGISTER_USER_OP("prelu")
     .With(TensorArgs{{"x", "alpha"}, {"y"}})
-    .SetTensorDescInferFn(infer)
-    .Sharding(sharding)
+    .With(rules(infer, sharding))
     .Doc("y is x where x is above 0, else alpha x. alpha has one element, or one for each channel of x (axis 1).")
     .Cases({Case("channels").In("x", {2, 3, 4}, -5, 5).In("alpha", {3}, -1, 1),
             Case("one").In("x", {3, 5}, -5, 5).In("alpha", {1}, -1, 1),

@@ -207,8 +207,8 @@ REGISTER_USER_OP("where")
     .With(TensorArgs{{"condition", "x", "y"}, {"out"}})
     .With(program(scalar::record<scalar::Where>(3)))
     .Doc("x where the condition is not 0, y elsewhere, with broadcasting. The condition is bool or an integer.")
-    .SetTensorDescInferFn([](InferContext *ctx) { return inferSelect(ctx, "condition", {"x", "y"}); })
-    .Sharding("..., ..., ... -> ...", Linear({1, 2}))
+    .With(rules([](InferContext *ctx) { return inferSelect(ctx, "condition", {"x", "y"}); }, "..., ..., ... -> ...",
+                Linear({1, 2})))
     .Cases({whereCase("matrix", {3, 5}, {3, 5}, {3, 5}), whereCase("broadcast", {4, 1}, {3, 1, 5}, {}),
             whereCase("one_condition", {}, {2, 3}, {3}), whereCase("scalar", {}, {}, {}),
             whereCase("empty", {0, 3}, {0, 3}, {1, 3}),
@@ -228,8 +228,7 @@ REGISTER_USER_OP("masked_fill")
          "the mask is not 0, x elsewhere, with broadcasting.")
     .With(program(scalar::record<scalar::MaskedFill>(2), fillValue))
     .SetCheckAttrFn(checkFill)
-    .SetTensorDescInferFn([](InferContext *ctx) { return inferSelect(ctx, "mask", {"x"}); })
-    .Sharding("..., ... -> ...")
+    .With(rules([](InferContext *ctx) { return inferSelect(ctx, "mask", {"x"}); }, "..., ... -> ..."))
     .Cases({maskedFillCase("matrix", {3, 5}, {3, 5}), maskedFillCase("broadcast", {4, 1, 5}, {3, 1}),
             maskedFillCase("scalar", {}, {}), maskedFillCase("empty", {0, 3}, {3})})
     .Kernel<MaskedFillKernel>(inplaceOf({"x"}))

@@ -76,8 +76,7 @@ Case sample(const char *name, Shape x, int64_t axis, int64_t most) {
 REGISTER_USER_OP("bounded")
     .With(TensorArgs{{"x", "count"}, {"y"}})
     .RequiredAttr<int64_t>("axis")
-    .SetTensorDescInferFn(infer)
-    .Sharding(sharding)
+    .With(rules(infer, sharding))
     .Doc(
         "A tensor of which only a run knows how much there is: y is x as far as count (one i32 or i64) says along axis, "
         "and 0 behind it. An output that is made by this op is fetched cut to the count, where that is an output, too.")

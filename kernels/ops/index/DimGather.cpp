@@ -119,8 +119,7 @@ const std::vector<DataType> kMoved = {kFloat, kDouble, kFloat16, kUInt8, kInt64}
 REGISTER_USER_OP("dim_gather")
     .With(TensorArgs{{"input", "index"}, {"output"}})
     .RequiredAttr<int32_t>("dim")
-    .SetTensorDescInferFn(infer)
-    .Sharding(sharding)
+    .With(rules(infer, sharding))
     .Doc("output[i, j, k] = input[i, index[i, j, k], k] for dim = 1, and likewise for other axes: PyTorch's gather. "
          "index is i32 or i64; a value outside the axis is an error at run time.")
     .Cases({Case("columns").In("input", {3, 5}).In("index", kInt64, {3, 4}, 0, 5).Attr<int32_t>("dim", 1).Types(kMoved),

@@ -89,8 +89,7 @@ REGISTER_USER_OP("embedding_grad")
     .With(TensorArgs{{"dy", "weight", "indices"}, {"dx"}})
     .Attr<int64_t>("padding_idx", -1)
     .Attr<bool>("scale_grad_by_freq", false)
-    .SetTensorDescInferFn(infer)
-    .Sharding(sharding)
+    .With(rules(infer, sharding))
     .Doc("The gradient of embedding: dx has the shape of weight, whose values are not read; dx[e, :] is the sum of "
          "dy[i, :] over the indices[i] that are e, in order, 0 for e = padding_idx, and divided by their number with "
          "scale_grad_by_freq.")

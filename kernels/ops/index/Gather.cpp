@@ -98,8 +98,7 @@ const std::vector<DataType> kMoved = {kFloat, kDouble, kFloat16, kUInt8, kInt64}
 REGISTER_USER_OP("gather")
     .With(TensorArgs{{"in", "indices"}, {"out"}})
     .Attr<int64_t>("axis", 0)
-    .SetTensorDescInferFn(inferGather)
-    .Sharding(gatherSharding)
+    .With(rules(inferGather, gatherSharding))
     .Doc("out[..., i, ...] = in[..., indices[i], ...]: axis `axis` of in is replaced by the axes of indices (i32 or "
          "i64). An index outside [0, dimension) is an error at run time.")
     .Cases({sample("rows", "in", {5, 3}, kInt64, {4}, 5).Types(kMoved),
@@ -111,8 +110,7 @@ REGISTER_USER_OP("embedding")
     .With(TensorArgs{{"weight", "indices"}, {"out"}})
     .Attr<int64_t>("padding_idx", -1)
     .Attr<bool>("scale_grad_by_freq", false)
-    .SetTensorDescInferFn(inferEmbedding)
-    .Sharding("... d: entries d, ... -> ... d", Sum("entries"), Linear({0}))
+    .With(rules(inferEmbedding, "... d: entries d, ... -> ... d", Sum("entries"), Linear({0})))
     .Doc("out[i, :] = weight[indices[i], :]. padding_idx (an entry that gets no gradient; -1: none) and "
          "scale_grad_by_freq matter to the gradient only. An index outside [0, entries) is an error at run time.")
     .Cases({sample("sentence", "weight", {7, 4}, kInt64, {2, 3}, 7).Types({kFloat, kDouble, kFloat16})})
@@ -120,8 +118,7 @@ REGISTER_USER_OP("embedding")
 
 REGISTER_USER_OP("batch_gather")
     .With(TensorArgs{{"in", "indices"}, {"out"}})
-    .SetTensorDescInferFn(inferBatchGather)
-    .Sharding(batchGatherSharding)
+    .With(rules(inferBatchGather, batchGatherSharding))
     .Doc("out[b, i, ...] = in[b, indices[b, i], ...]: all axes of indices (i32 or i64) but the last are batch axes. "
          "An index outside the axis is an error at run time.")
     .Cases({sample("batch", "in", {2, 5, 3}, kInt64, {2, 4}, 5).Types(kMoved),

@@ -26,8 +26,7 @@ const std::vector<DataType> kMoved = {kFloat, kDouble, kFloat16, kUInt8, kInt64}
 
 REGISTER_USER_OP("gather_nd")
     .With(TensorArgs{{"params", "indices"}, {"out"}})
-    .SetTensorDescInferFn([](InferContext *ctx) { return inferTupleRows(ctx, "params", "out"); })
-    .Sharding(sharding)
+    .With(rules([](InferContext *ctx) { return inferTupleRows(ctx, "params", "out"); }, sharding))
     .Doc(kTuples + "out holds the slices of params that they address.")
     .Cases({Case("rows").In("params", {4, 3}).In("indices", kInt64, {5, 1}, 0, 4).Types(kMoved),
             Case("elements").In("params", {4, 3}).In("indices", kInt32, {2, 3, 2}, 0, 3).Types(kMoved)})

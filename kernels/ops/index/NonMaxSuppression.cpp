@@ -136,8 +136,7 @@ REGISTER_USER_OP("non_max_suppression")
     .Attr<float>("score_threshold", 0.0f)
     .Attr<bool>("has_score_threshold", false)
     .Attr<bool>("center_point_box", false)
-    .SetTensorDescInferFn(infer)
-    .Sharding(". . ., . . . -> . ., .")
+    .With(rules(infer, ". . ., . . . -> . ., ."))
     .NoGrad("the places of boxes are not differentiable")
     .Doc(
         "Of boxes [batch, n, 4] (two corners y, x, y, x in any order, or with center_point_box x, y, width, height) and "

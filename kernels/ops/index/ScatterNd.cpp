@@ -74,17 +74,14 @@ template <bool kSums> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
 
 /// The definition of tensor_scatter_nd_update and _add.
 template <bool sums> void tensorScatter(OpRegistry &op) {
-  op.With(TensorArgs{{"params", "updates", "indices"}, {"out"}})
-      .SetTensorDescInferFn(infer<Into::kParams>)
-      .Sharding(sharding<sums>);
+  op.With(TensorArgs{{"params", "updates", "indices"}, {"out"}}).With(rules(infer<Into::kParams>, sharding<sums>));
 }
 const std::vector<DataType> kMoved = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
 
 REGISTER_USER_OP("scatter_nd")
     .With(TensorArgs{{"indices", "updates"}, {"out"}})
     .RequiredAttr<Shape>("shape")
-    .SetTensorDescInferFn(infer<Into::kShape>)
-    .Sharding(sumSharding<Into::kShape>)
+    .With(rules(infer<Into::kShape>, sumSharding<Into::kShape>))
     .Doc(kTuples +
          "out is zero but for the addressed slices, to which updates are added in order; equal tuples add up.")
     .Cases({Case("rows").In("indices", kInt64, {5, 1}, 0, 4).In("updates", {5, 3}).Attr("shape", Shape({4, 3})),
@@ -93,8 +90,7 @@ REGISTER_USER_OP("scatter_nd")
 
 REGISTER_USER_OP("scatter_nd_like")
     .With(TensorArgs{{"like", "indices", "updates"}, {"out"}})
-    .SetTensorDescInferFn(infer<Into::kLike>)
-    .Sharding(sumSharding<Into::kLike>)
+    .With(rules(infer<Into::kLike>, sumSharding<Into::kLike>))
     .Doc(kTuples + "As scatter_nd, in the shape of like, whose values are not read.")
     .Cases({Case("rows").In("like", {4, 3}).In("indices", kInt64, {5, 1}, 0, 4).In("updates", {5, 3})})
     .With(accumulating<SumKernel>("updates", "out"));

@@ -50,8 +50,7 @@ Maybe<ShardingRule> sharding(const SbpContext &ctx) {
 REGISTER_USER_OP("tensor_scatter_nd_update_grad")
     .GradientOf("tensor_scatter_nd_update")
     .With(TensorArgs{{"dy", "indices"}, {"dx"}})
-    .SetTensorDescInferFn([](InferContext *ctx) { return inferTupleRows(ctx, "dy", "dx"); })
-    .Sharding(sharding)
+    .With(rules([](InferContext *ctx) { return inferTupleRows(ctx, "dy", "dx"); }, sharding))
     .Doc(kTuples +
          "The gradient of tensor_scatter_nd_update by updates: dx holds the slices of dy that the tuples address. Of "
          "equal tuples only the last one counted; the others get 0.")

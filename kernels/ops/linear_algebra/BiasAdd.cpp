@@ -101,8 +101,7 @@ private:
 REGISTER_USER_OP("bias_add")
     .With(TensorArgs{{"a", "b"}, {"out"}})
     .RequiredAttr<int32_t>("axis")
-    .SetTensorDescInferFn(infer)
-    .Sharding(sharding)
+    .With(rules(infer, sharding))
     .Doc("Adds the vector b along one axis of a: out[..., c, ...] = a[..., c, ...] + b[c], c the index in dimension "
          "`axis` (negative: from the end).")
     .Cases({Case("rows").In("a", {3, 17}, -5, 5).In("b", {17}, -5, 5).Attr("axis", int32_t{1}),

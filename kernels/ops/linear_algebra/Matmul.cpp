@@ -12,8 +12,7 @@ std::function<void(OpRegistry &)> definition(BatchRule rule) {
         .Attr<bool>("transpose_a", false)
         .Attr<bool>("transpose_b", false)
         .Attr<double>("alpha", 1.0)
-        .SetTensorDescInferFn([rule](InferContext *ctx) { return inferMatrixProduct(ctx, rule); })
-        .Sharding(matrixProductSharding)
+        .With(rules([rule](InferContext *ctx) { return inferMatrixProduct(ctx, rule); }, matrixProductSharding))
         .SetComputeComplexityFn([](InferContext *ctx) {
           const Shape &a = ctx->In("a").shape();
           return operations(ctx, "out", a.At(a.NumAxes() - (isTransposed(a, ctx->Attr<bool>("transpose_a")) ? 2 : 1)));

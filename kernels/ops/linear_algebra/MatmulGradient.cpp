@@ -100,8 +100,7 @@ REGISTER_USER_OP("broadcast_matmul_grad_b")
     .With(TensorArgs{{"a", "b"}, {"out"}})
     .OptionalInput("_add_to_output")
     .Attr<double>("alpha", 1.0)
-    .SetTensorDescInferFn(inferGradB)
-    .Sharding(gradBSharding)
+    .With(rules(inferGradB, gradBSharding))
     .SetComputeComplexityFn([](InferContext *ctx) {
       const Shape &b = ctx->In("b").shape();
       return operations(ctx, "a", b.At(b.NumAxes() - 1));

@@ -96,8 +96,7 @@ protected:
 REGISTER_USER_OP("sparse_softmax_cross_entropy")
     .With(TensorArgs{{"prediction", "label"}, {"prob", "out"}})
     .Attr<int64_t>("depth", 0)
-    .SetTensorDescInferFn(inferSparse)
-    .Sharding("... ., ... -> ... ., ...")
+    .With(rules(inferSparse, "... ., ... -> ... ., ..."))
     .Doc("prob = softmax of prediction over its last axis, out = -log prob[label]. label (i32 or i64) has the axes "
          "of prediction before the last; a label outside the classes is an error at run time. depth, when above 0, "
          "must be the number of classes.")
@@ -107,8 +106,7 @@ REGISTER_USER_OP("sparse_softmax_cross_entropy")
 
 REGISTER_USER_OP("softmax_cross_entropy")
     .With(TensorArgs{{"prediction", "label"}, {"prob", "out"}})
-    .SetTensorDescInferFn(inferDense)
-    .Sharding("... ., ... . -> ... ., ...")
+    .With(rules(inferDense, "... ., ... . -> ... ., ..."))
     .Doc("prob = softmax of prediction over its last axis, out = -sum(label * log prob) over it.")
     .Cases({Case("rows").In("prediction", {5, 7}, -3, 3).In("label", {5, 7}, 0, 1)})
     .Kernel<DenseKernel, types::Floating>("prediction");

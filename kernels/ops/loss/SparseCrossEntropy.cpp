@@ -63,8 +63,7 @@ protected:
 REGISTER_USER_OP("sparse_cross_entropy")
     .With(TensorArgs{{"prediction", "label"}, {"out"}})
     .Attr<int64_t>("depth", 0)
-    .SetTensorDescInferFn(inferSparse)
-    .Sharding("... classes, ... -> ...", Sum("classes"))
+    .With(rules(inferSparse, "... classes, ... -> ...", Sum("classes")))
     .Doc("out = -log prediction[label], where prediction holds probabilities. A label outside the classes is an "
          "error at run time.")
     .Cases({Case("rows").In("prediction", {5, 7}, 0.1, 1).In("label", kInt64, {5}, 0, 7).Attr<int64_t>("depth", 7)})
@@ -74,8 +73,7 @@ REGISTER_USER_OP("nll")
     .With(TensorArgs{{"input", "target"}, {"output", "out_weight"}})
     .OptionalInput("weight")
     .Attr<int64_t>("ignore_index", -100)
-    .SetTensorDescInferFn(inferNll)
-    .Sharding("... classes, ..., classes -> ..., ...", Sum("classes"))
+    .With(rules(inferNll, "... classes, ..., classes -> ..., ...", Sum("classes")))
     // The classes' weights are constants of the loss, as in PyTorch.
     .SetInputArgModifyFn([](GetInputArgModifier modifier, const UserOpConfWrapper &) {
       if (auto *weight = modifier("weight", 0)) weight->set_requires_grad(false);

@@ -64,8 +64,8 @@ REGISTER_USER_OP("sparse_cross_entropy_grad")
     .GradientOf("sparse_cross_entropy")
     .With(TensorArgs{{"prediction", "label", "dy"}, {"prediction_diff"}})
     .Attr<int64_t>("depth", 0)
-    .SetTensorDescInferFn([](InferContext *ctx) { return infer(ctx, "prediction", "label", "dy", "prediction_diff"); })
-    .Sharding("... classes, ..., ... -> ... classes", Linear({2}))
+    .With(rules([](InferContext *ctx) { return infer(ctx, "prediction", "label", "dy", "prediction_diff"); },
+                "... classes, ..., ... -> ... classes", Linear({2})))
     .Doc("The gradient of sparse_cross_entropy: prediction_diff = -dy / prediction at the label, 0 elsewhere.")
     .Cases({Case("rows")
                 .In("prediction", {5, 7}, 0.1, 1)
@@ -79,8 +79,8 @@ REGISTER_USER_OP("nll_grad")
     .With(TensorArgs{{"out_grad", "input", "target"}, {"in_grad"}})
     .OptionalInput("weight")
     .Attr<int64_t>("ignore_index", -100)
-    .SetTensorDescInferFn([](InferContext *ctx) { return infer(ctx, "input", "target", "out_grad", "in_grad"); })
-    .Sharding("..., ... classes, ..., classes -> ... classes", Linear({0}))
+    .With(rules([](InferContext *ctx) { return infer(ctx, "input", "target", "out_grad", "in_grad"); },
+                "..., ... classes, ..., classes -> ... classes", Linear({0})))
     .Doc("The gradient of nll: in_grad = -out_grad * weight[target] at the target, 0 elsewhere and where the target "
          "is ignore_index. The values of input are not read.")
     .Cases({Case("plain").In("out_grad", {5}).In("input", {5, 4}).In("target", kInt64, {5}, 0, 4),

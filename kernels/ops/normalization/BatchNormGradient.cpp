@@ -151,8 +151,7 @@ REGISTER_USER_OP("normalization_grad")
     .Attr<int32_t>("axis", 0)
     .Attr<float>("epsilon", 0.0f)
     .Attr<bool>("training", true)
-    .SetTensorDescInferFn(infer)
-    .Sharding(sharding)
+    .With(rules(infer, sharding))
     .Doc("The gradients of normalization. With xhat = (x - mean) * inv_variance and sums over all dimensions but "
          "`axis`: beta_diff = sum(dy), gamma_diff = sum(dy * xhat), dx = gamma * inv_variance * (dy - (beta_diff + "
          "xhat * gamma_diff) / n), n the number of summed elements; without training, where mean and inv_variance "

@@ -89,8 +89,7 @@ REGISTER_USER_OP("group_norm")
     .Attr<std::string>("data_format", "channels_first")
     .Attr<std::string>("activation", "none")
     .SetCheckAttrFn(checkAttributes)
-    .SetTensorDescInferFn(infer)
-    .Sharding("n .. -> n .., n .., n ..")
+    .With(rules(infer, "n .. -> n .., n .., n .."))
     .Doc("Group normalisation (Wu, He, 2018): the channels of each sample are cut into num_groups groups, and each "
          "group is normalised over its channels and all spatial dimensions: y = (x - mean) * inv_variance * gamma + "
          "beta, with inv_variance = 1 / sqrt(variance + epsilon). x is [N, C, ...] (channels_first) or [N, ..., C]; "

@@ -82,8 +82,7 @@ REGISTER_USER_OP("l2_normalize")
     .With(TensorArgs{{"x"}, {"y", "square_x_sum"}})
     .Attr<int32_t>("axis", 0)
     .Attr<float>("epsilon", 0.0f)
-    .SetTensorDescInferFn(infer)
-    .Sharding(sharding)
+    .With(rules(infer, sharding))
     .Doc("Scales the vectors along `axis` to Euclidean length 1: y = x / sqrt(max(square_x_sum, epsilon)), with "
          "square_x_sum the sum of x^2 along the axis (kept as a dimension of 1).")
     .Cases({Case("rows").In("x", {3, 17}, -3, 3).Attr("axis", int32_t{1}).Attr("epsilon", 1e-10f),

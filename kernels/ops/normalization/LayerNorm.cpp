@@ -141,8 +141,7 @@ REGISTER_USER_OP("layer_norm")
     .Attr<int64_t>("begin_norm_axis", 0)
     .Attr<int64_t>("begin_params_axis", 0)
     .Attr<double>("epsilon", 0.0)
-    .SetTensorDescInferFn(inferLayer)
-    .Sharding(layerSharding)
+    .With(rules(inferLayer, layerSharding))
     .Doc("Layer normalisation (Ba, Kiros, Hinton, 2016) of x's dimensions from begin_norm_axis on: y = (x - mean) * "
          "inv_variance * gamma + beta, with mean and inv_variance = 1 / sqrt(variance + epsilon) taken over those "
          "dimensions (population variance). mean and inv_variance have x's leading dimensions and are f32 when x is "
@@ -180,8 +179,7 @@ REGISTER_USER_OP("rms_norm")
     .OptionalInput("weight")
     .RequiredAttr<Shape>("normalized_shape")
     .Attr<float>("epsilon", 1e-5f)
-    .SetTensorDescInferFn(inferRms)
-    .Sharding(rmsSharding)
+    .With(rules(inferRms, rmsSharding))
     .Doc("Root-mean-square normalisation (Zhang, Sennrich, 2019) of x's last dimensions, which normalized_shape "
          "names: y = x * inv_rms * weight, inv_rms = 1 / sqrt(mean of x^2 + epsilon). inv_rms has x's leading "
          "dimensions and is f32 when x is f16 or bf16.")

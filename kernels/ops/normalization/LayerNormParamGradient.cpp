@@ -240,8 +240,7 @@ REGISTER_USER_OP("layer_norm_param_grad")
     .OptionalOutput("beta_diff")
     .OptionalOutput("gamma_diff")
     .Attr<int64_t>("begin_params_axis", 0)
-    .SetTensorDescInferFn(inferLayer)
-    .Sharding(sharding<false>)
+    .With(rules(inferLayer, sharding<false>))
     .Doc("The gradients of layer_norm by its parameters: gamma_diff is the sum of dy * (x - mean) * inv_variance "
          "over the dimensions before begin_params_axis, beta_diff the sum of dy. Both are f32 when x is f16 or bf16; "
          "sums run in f64.")
@@ -265,8 +264,7 @@ REGISTER_USER_OP("layer_norm_param_grad")
 REGISTER_USER_OP("rms_norm_param_grad")
     .With(gradientInputs<true>)
     .Output("weight_grad")
-    .SetTensorDescInferFn(inferRms)
-    .Sharding(sharding<true>)
+    .With(rules(inferRms, sharding<true>))
     .Doc("The gradient of rms_norm by weight: the sum of dy * x * inv_rms over the leading dimensions; f32 when x is "
          "f16 or bf16.")
     .Cases({withStatistics<true>(gradCase("rows", {5, 70}), {5}),

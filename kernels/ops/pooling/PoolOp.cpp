@@ -81,8 +81,8 @@ std::function<void(OpRegistry &)> poolDefinition(int dims, Pooling kind) {
     op.Pools(dims).Input("x").Output("y");
     if (kind == Pooling::kMax) op.OptionalOutput("indice");
     op.With(poolArgs(kind))
-        .SetTensorDescInferFn([=](InferContext *ctx) { return inferPool(ctx, dims, kind); })
-        .Sharding(kind == Pooling::kMax ? sharding(1, 2, {}) : sharding(1, 1, {Linear({0})}));
+        .With(rules([=](InferContext *ctx) { return inferPool(ctx, dims, kind); },
+                    kind == Pooling::kMax ? sharding(1, 2, {}) : sharding(1, 1, {Linear({0})})));
   };
 }
 

@@ -101,8 +101,7 @@ REGISTER_USER_OP("fused_integer_conv2d")
     .With(finishArgs)
     .Attr<int32_t>("filters", 0)
     .With(convArgs)
-    .SetTensorDescInferFn(inferConv)
-    .Sharding(convSharding)
+    .With(rules(inferConv, convSharding))
     .SetComputeComplexityFn(convOperations("out", "weight"))
     .Doc(std::string("integer_conv2d and what makes bytes or real numbers of its sums (requantize, "
                      "dequantize_linear), in one pass: ") +
@@ -147,8 +146,7 @@ REGISTER_USER_OP("fused_integer_matmul")
     .OptionalInput("b_zero_point")
     .With(finishArgs)
     .Attr<bool>("transpose_b", false)
-    .SetTensorDescInferFn(inferProduct)
-    .Sharding(productSharding)
+    .With(rules(inferProduct, productSharding))
     .SetComputeComplexityFn([](InferContext *ctx) -> Maybe<double> {
       const Shape &a = ctx->In("a").shape();
       return 2.0 * static_cast<double>(ctx->Out("out").shape().elem_cnt()) * static_cast<double>(a.At(a.NumAxes() - 1));

@@ -65,8 +65,7 @@ std::function<void(OpRegistry &)> definition(int dims) {
         .OptionalInput("bias")
         .Attr<int32_t>("filters", 0)
         .With(convArgs)
-        .SetTensorDescInferFn([dims](InferContext *ctx) { return infer(ctx, dims); })
-        .Sharding(sharding)
+        .With(rules([dims](InferContext *ctx) { return infer(ctx, dims); }, sharding))
         .SetComputeComplexityFn(convOperations("out", "weight"))
         .NoGrad("its tensors are integers")
         .Doc("The exact convolution of 8-bit integers over " + std::to_string(dims) + " spatial dimension" +

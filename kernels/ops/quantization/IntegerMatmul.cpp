@@ -120,8 +120,7 @@ REGISTER_USER_OP("integer_matmul")
     .OptionalInput("b_zero_point")
     .OptionalInput("bias")
     .Attr<bool>("transpose_b", false)
-    .SetTensorDescInferFn(infer)
-    .Sharding(sharding)
+    .With(rules(infer, sharding))
     .SetComputeComplexityFn([](InferContext *ctx) -> Maybe<double> {
       const Shape &a = ctx->In("a").shape();
       return 2.0 * static_cast<double>(ctx->Out("out").shape().elem_cnt()) * static_cast<double>(a.At(a.NumAxes() - 1));

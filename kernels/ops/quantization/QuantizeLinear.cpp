@@ -223,8 +223,7 @@ REGISTER_USER_OP("quantize_linear")
     .With(quantizationArgs)
     .Output("out")
     .Attr<DataType>("dtype", kUInt8)
-    .SetTensorDescInferFn(inferQuantize)
-    .Sharding(quantizationSharding)
+    .With(rules(inferQuantize, quantizationSharding))
     .NoGrad("rounding has the derivative 0 almost everywhere")
     .Doc(std::string("out = in / scale, rounded to the nearest integer (ties to even), plus zero_point, held to the "
                      "range of dtype: u8, i8, u16, i16 or i32. NaN gives the least number.") +
@@ -252,8 +251,7 @@ REGISTER_USER_OP("requantize")
     .With(quantizationArgs)
     .Output("out")
     .Attr<DataType>("dtype", kUInt8)
-    .SetTensorDescInferFn(inferRequantize)
-    .Sharding(quantizationSharding)
+    .With(rules(inferRequantize, quantizationSharding))
     .NoGrad("its tensors are integers")
     .Doc(std::string("32-bit sums as quantised integers: out = in * scale in f32, rounded to the nearest integer (ties "
                      "to even), plus zero_point, held to the range of dtype. scale is that of in's operands over that "
@@ -274,8 +272,7 @@ REGISTER_USER_OP("dequantize_linear")
     .Input("scale")
     .With(quantizationArgs)
     .Output("out")
-    .SetTensorDescInferFn(inferDequantize)
-    .Sharding(quantizationSharding)
+    .With(rules(inferDequantize, quantizationSharding))
     .NoGrad("its input is of integers; scales that are learned are a product of their own")
     .Doc(std::string("The real numbers that integers stand for: out = (in - zero_point) * scale, in the type of "
                      "scale.") +

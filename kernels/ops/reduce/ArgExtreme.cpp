@@ -58,8 +58,7 @@ template <class T> using ArgMinKernel = ArgKernel<T, false>;
 std::function<void(OpRegistry &)> definition() {
   return [](OpRegistry &op) {
     op.With(TensorArgs{{"in"}, {"out"}})
-        .SetTensorDescInferFn(infer)
-        .Sharding("... . -> ...")
+        .With(rules(infer, "... . -> ..."))
         .NoGrad("positions are not differentiable")
         .Cases({Case("matrix").In("in", {5, 33}, -10, 10), Case("vector").In("in", {7}, -10, 10),
                 Case("long").In("in", {2, 3, 65}, -100, 100)});

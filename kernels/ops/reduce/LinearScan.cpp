@@ -67,8 +67,7 @@ REGISTER_USER_OP("linear_scan")
     .With(TensorArgs{{"a", "b"}, {"y"}})
     .RequiredAttr<int64_t>("dim")
     .Attr<bool>("reverse", false)
-    .SetTensorDescInferFn(infer)
-    .Sharding(sharding)
+    .With(rules(infer, sharding))
     .Doc("The linear recurrence y[i] = a[i] * y[i - 1] + b[i] along axis `dim`, y[0] = b[0]. With `reverse` y[i] = "
          "a[i + 1] * y[i + 1] + b[i] from the end: the transpose of the former as a map of b. a[0] is not read. "
          "Runs in f64.")

@@ -128,8 +128,7 @@ REGISTER_USER_OP("var")
     .Attr<std::vector<int32_t>>("dim", {})
     .Attr<bool>("unbiased", true)
     .Attr<bool>("keepdim", false)
-    .SetTensorDescInferFn(inferVar)
-    .Sharding(varSharding)
+    .With(rules(inferVar, varSharding))
     .Doc("The variance over the axes in dim (all axes when it is empty): the mean of the squared distances from the "
          "mean; with unbiased their sum is divided by one less than the count, which makes the variance of a single "
          "element NaN. Accumulated in f64.")

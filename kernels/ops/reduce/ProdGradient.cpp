@@ -86,8 +86,7 @@ REGISTER_USER_OP("reduce_prod_grad")
     .GradientOf("reduce_prod")
     .With(TensorArgs{{"x", "dy"}, {"dx"}})
     .RequiredAttr<std::vector<int32_t>>("axis")
-    .SetTensorDescInferFn(inferProd)
-    .Sharding(prodGradSharding)
+    .With(rules(inferProd, prodGradSharding))
     .Doc("The gradient of reduce_prod over the axes in `axis`, which dy has with size 1: dx = dy times the product "
          "of the other factors, right also where factors are 0. Products run in f64.")
     .Cases({prodCase("rows", {4, 7}, {4, 1}, {1}), prodCase("outer", {3, 4, 2}, {1, 4, 1}, {0, -1}),

@@ -83,8 +83,7 @@ REGISTER_USER_OP("cumprod_grad")
     .GradientOf("cumprod")
     .With(TensorArgs{{"dy", "output", "input"}, {"dx"}})
     .RequiredAttr<int64_t>("dim")
-    .SetTensorDescInferFn(inferCumprod)
-    .Sharding(cumprodGradSharding)
+    .With(rules(inferCumprod, cumprodGradSharding))
     .Doc("The gradient of output = cumprod of input along `dim`: dx[k] = sum over i >= k of dy[i] * product over j "
          "<= i, j != k of input[j], in linear time and without a division: output[k - 1] * t[k] with t[k] = dy[k] + "
          "input[k + 1] * t[k + 1]. Runs in f64.")

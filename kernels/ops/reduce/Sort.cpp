@@ -182,8 +182,7 @@ std::function<void(OpRegistry &)> sortDefinition() {
   return [](OpRegistry &op) {
     op.With(TensorArgs{{"in"}, {"out"}})
         .RequiredAttr<std::string>("direction")
-        .SetTensorDescInferFn(inferSort)
-        .Sharding("... . -> ... .")
+        .With(rules(inferSort, "... . -> ... ."))
         .Cases({sample("up", {3, 17}).Attr<std::string>("direction", "ASCENDING"),
                 sample("down", {2, 2, 9}).Attr<std::string>("direction", "DESCENDING")});
   };
@@ -206,8 +205,7 @@ REGISTER_USER_OP("top_k")
     .With(TensorArgs{{"in"}, {"out"}})
     .RequiredAttr<int32_t>("k")
     .Attr<bool>("sorted", true)
-    .SetTensorDescInferFn(inferTopK)
-    .Sharding("... . -> ... .")
+    .With(rules(inferTopK, "... . -> ... ."))
     .NoGrad("positions are not differentiable")
     .Doc(std::string("The positions (i64) of the k largest elements along the last axis, largest first (whether "
                      "`sorted` or not); of all of them when k is more than the axis has. ") +

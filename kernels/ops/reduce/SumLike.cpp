@@ -91,8 +91,7 @@ size_t tmpSize(InferContext *ctx) {
 REGISTER_USER_OP("reduce_sum_like")
     .With(TensorArgs{{"x", "like"}, {"y"}})
     .RequiredAttr<std::vector<int32_t>>("axis")
-    .SetTensorDescInferFn(infer)
-    .Sharding(sharding)
+    .With(rules(infer, sharding))
     .Doc("The sum of x over the given axes in the shape of like, whose values are not read: the gradient of a "
          "broadcast. An empty list of axes copies x.")
     .Cases({Case("rows").In("x", {3, 4}).In("like", {4}).Attr("axis", std::vector<int32_t>{0}),

@@ -143,8 +143,7 @@ template <bool stack = false> std::function<void(OpRegistry &)> joins(TensorDesc
     op.Output("out")
         .Attr<int64_t>("axis", 0)
         .Attr<int64_t>("max_dim_size", 0)
-        .SetTensorDescInferFn(infer)
-        .Sharding(sharding)
+        .With(rules(infer, sharding))
         .With(moves<bindParts<false>, joinMap<stack>>);
   };
 }
@@ -181,8 +180,7 @@ REGISTER_USER_OP("split_like")
     .InputWithMinimum("like", 1)
     .OutputWithMinimum("out", 1)
     .Attr<int64_t>("axis", 0)
-    .SetTensorDescInferFn(inferSplitLike)
-    .Sharding(splitSharding)
+    .With(rules(inferSplitLike, splitSharding))
     .Doc("Cuts `in` along `axis` into consecutive parts; part i is as long as like_i is along that axis. The values "
          "of like are not read. The inverse of cat.")
     .Cases({Case("axis1")

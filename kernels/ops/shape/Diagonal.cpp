@@ -45,8 +45,7 @@ Maybe<ShardingRule> diagonalSharding(const SbpContext &ctx) {
 REGISTER_USER_OP("diag")
     .With(TensorArgs{{"in"}, {"out"}})
     .Attr<int32_t>("diagonal", 0)
-    .SetTensorDescInferFn(inferDiag)
-    .Sharding(diagSharding)
+    .With(rules(inferDiag, diagSharding))
     .Doc("Of a vector: the square matrix with it on the given diagonal (0 the main one, positive above) and zeros "
          "elsewhere. Of a matrix: its given diagonal.")
     .Cases({Case("make").In("in", {4}, 0, 2).Attr<int32_t>("diagonal", -1).Types(kMoved),
@@ -56,8 +55,7 @@ REGISTER_USER_OP("diag")
 REGISTER_USER_OP("diagonal")
     .With(TensorArgs{{"in"}, {"out"}})
     .Attr<int32_t>("offset", 0)
-    .SetTensorDescInferFn(inferDiagonal)
-    .Sharding(diagonalSharding)
+    .With(rules(inferDiagonal, diagonalSharding))
     .Doc("The given diagonal (0 the main one, positive above) of the matrices formed by the first two axes; it "
          "becomes the last axis.")
     .Cases({Case("matrix").In("in", {3, 5}, 0, 2).Attr<int32_t>("offset", 1).Types(kMoved),

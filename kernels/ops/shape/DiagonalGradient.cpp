@@ -31,8 +31,7 @@ REGISTER_USER_OP("diagonal_grad")
     .GradientOf("diagonal")
     .With(TensorArgs{{"dy", "in"}, {"dx"}})
     .Attr<int32_t>("offset", 0)
-    .SetTensorDescInferFn(infer)
-    .Sharding(sharding)
+    .With(rules(infer, sharding))
     .Doc("The gradient of diagonal: dx has the shape of in, whose values are not read, with dy on diagonal `offset` "
          "of the first two axes and zeros elsewhere.")
     .Cases({Case("matrix").In("dy", {3}).In("in", {3, 5}).Attr<int32_t>("offset", 1).Types({kFloat, kDouble}),

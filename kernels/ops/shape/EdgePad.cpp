@@ -108,8 +108,7 @@ template <EdgeForm form> std::function<void(OpRegistry &)> edgePad(Shape in, Lis
   return [=](OpRegistry &op) {
     op.With(TensorArgs{{"x"}, {"y"}})
         .RequiredAttr<List>("padding")
-        .SetTensorDescInferFn(infer<form>)
-        .Sharding(edgeSharding<form>)
+        .With(rules(infer<form>, edgeSharding<form>))
         .Doc(std::string(form.reflects ? "Extends the last axes by mirroring at the edge, which is not repeated."
                                        : "Extends the last axes by repeating the edge.") +
              " `padding` is (left, right) or (left, right, top, bottom).")

@@ -57,8 +57,7 @@ std::function<void(OpRegistry &)> edgePadGrad(const char *pad, Shape dy, Shape x
     op.GradientOf(pad)
         .With(TensorArgs{{"dy", "x"}, {"dx"}})
         .RequiredAttr<List>("padding")
-        .SetTensorDescInferFn(infer<form>)
-        .Sharding(edgeSharding<form>)
+        .With(rules(infer<form>, edgeSharding<form>))
         .Doc(std::string("The gradient of ") + pad +
              ": each element of dx, which has the shape of x, is the sum of dy over the places to which the pad copied "
              "it. The values of x are not read.")

@@ -47,8 +47,7 @@ MoveMap flipMap(const KernelContext &ctx) {
 REGISTER_USER_OP("flip")
     .With(TensorArgs{{"x"}, {"y"}})
     .RequiredAttr<Axes>("dims")
-    .SetTensorDescInferFn(inferFlip)
-    .Sharding([](const SbpContext &ctx) { return sharding(ctx, "x"); })
+    .With(rules(inferFlip, [](const SbpContext &ctx) { return sharding(ctx, "x"); }))
     .Doc("Reverses the order of the entries along each axis in dims.")
     .Cases({Case("last").In("x", {3, 5}, 0, 2).Attr("dims", Axes{-1}).Types(kMoved),
             Case("two").In("x", {3, 2, 4}, 0, 2).Attr("dims", Axes{0, 2}).Types(kMoved)})
@@ -128,8 +127,7 @@ REGISTER_USER_OP("roll")
     .With(TensorArgs{{"in"}, {"out"}})
     .RequiredAttr<Axes>("shifts")
     .Attr<Axes>("dims", {})
-    .SetTensorDescInferFn(inferRoll)
-    .Sharding(rollSharding)
+    .With(rules(inferRoll, rollSharding))
     .Doc("Moves the entries along axis dims[i] by shifts[i] places towards the end; what passes the end comes back "
          "at the front. Without dims, the tensor is rolled as if it were flat.")
     .Cases({Case("two").In("in", {4, 5}, 0, 2).Attr("shifts", Axes{1, -2}).Attr("dims", Axes{0, 1}).Types(kMoved),

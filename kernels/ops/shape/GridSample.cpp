@@ -71,8 +71,7 @@ Case sample(const char *name, const char *mode, const char *padding, bool align)
 REGISTER_USER_OP("grid_sample")
     .With(TensorArgs{{"input", "grid"}, {"output"}})
     .With(gridSampleAttrs)
-    .SetTensorDescInferFn(infer)
-    .Sharding("n c . ., n h w . -> n c h w", Linear({0}))
+    .With(rules(infer, "n c . ., n h w . -> n c h w", Linear({0})))
     .Doc("output[n, :, i, j] is input (batch, channels, height, width) at the point (x, y) = grid[n, i, j], from -1 "
          "to 1 as in affine_grid. interpolation_mode is \"bilinear\", \"nearest\" or \"bicubic\"; padding_mode says "
          "what lies outside: \"zeros\", \"border\" or \"reflection\".")

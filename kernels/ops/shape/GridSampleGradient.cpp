@@ -141,8 +141,7 @@ REGISTER_USER_OP("grid_sample_grad_grad")
     .GradientOf("grid_sample_grad")
     .With(TensorArgs{{"doutput", "input", "grid", "ddinput", "ddgrid"}, {"ddoutput", "dinput", "dgrid"}})
     .With(gridSampleAttrs)
-    .SetTensorDescInferFn(inferSecond)
-    .Sharding("n . . ., n . . ., n . . ., n . . ., n . . . -> n . . ., n . . ., n . . .")
+    .With(rules(inferSecond, "n . . ., n . . ., n . . ., n . . ., n . . . -> n . . ., n . . ., n . . ."))
     .Doc("The gradients of sum(ddinput * dinput) + sum(ddgrid * dgrid), dinput and dgrid those of grid_sample_grad, by "
          "doutput, input and grid.")
     .Cases({second("bilinear", "bilinear", "zeros", false), second("border", "bilinear", "border", true),

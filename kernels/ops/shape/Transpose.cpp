@@ -54,8 +54,7 @@ REGISTER_USER_OP("transpose")
     .With(TensorArgs{{"input"}, {"output"}})
     .RequiredAttr<std::vector<int32_t>>("perm")
     .Attr<bool>("batch_axis_non_change", false)
-    .SetTensorDescInferFn(infer)
-    .Sharding(sharding)
+    .With(rules(infer, sharding))
     .Doc("output[i_perm[0], i_perm[1], ...] = input[i_0, i_1, ...]: output axis k is input axis perm[k]. Negative "
          "entries count from the end. batch_axis_non_change is accepted from older graphs and has no effect.")
     .Cases({sample("matrix", {5, 7}, {1, 0}), sample("heads", {2, 3, 4, 5}, {0, 2, 1, 3}),

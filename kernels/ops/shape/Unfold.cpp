@@ -172,8 +172,7 @@ Case sample(const char *name, Shape x, Pair k, Pair pad, Pair s, Pair d) {
 REGISTER_USER_OP("unfold")
     .With(TensorArgs{{"x"}, {"y"}})
     .With(patchAttrs)
-    .SetTensorDescInferFn(inferUnfold)
-    .Sharding("n c . . -> n c* .", Linear({0}))
+    .With(rules(inferUnfold, "n c . . -> n c* .", Linear({0})))
     .Doc("y[n, (c, i, j), (oy, ox)] = x[n, c, oy * stride + i * dilation - padding, ...], 0 outside: the patches of "
          "x (batch, channels, height, width) as columns.")
     .Cases({sample("plain", {2, 3, 5, 6}, {3, 2}, {0, 0}, {1, 1}, {1, 1}).Types({kFloat, kDouble, kFloat16}),
@@ -184,8 +183,7 @@ REGISTER_USER_OP("fold")
     .With(TensorArgs{{"x"}, {"y"}})
     .RequiredAttr<Pair>("output_size")
     .With(patchAttrs)
-    .SetTensorDescInferFn(inferFold)
-    .Sharding("n c* . -> n c . .", Linear({0}))
+    .With(rules(inferFold, "n c* . -> n c . .", Linear({0})))
     .Doc("Adds the columns of x, as unfold makes them of an image of output_size (height, width), back into an "
          "image; pixels that several patches cover add up. The gradient of unfold.")
     .Cases({sample("plain", {2, 18, 20}, {3, 2}, {0, 0}, {1, 1}, {1, 1}).Attr("output_size", Pair{6, 6})})

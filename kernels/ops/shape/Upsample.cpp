@@ -85,8 +85,7 @@ template <Upsampling mode> struct Upsample {
 template <Upsampling mode> void upsample(OpRegistry &op) {
   op.With(TensorArgs{{"x"}, {"y"}})
       .With(upsampleAttrs<mode>)
-      .SetTensorDescInferFn(infer)
-      .Sharding("n c . . -> n c . .", Linear({0}))
+      .With(rules(infer, "n c . . -> n c . .", Linear({0})))
       .template Kernel<Upsample<mode>::template Kernel, types::Floating>("x");
 }
 const char *const kSizes = "x is (batch, channels, height, width); the output size is output_size (height, width) "

@@ -46,8 +46,7 @@ template <Upsampling mode> std::function<void(OpRegistry &)> upsampleGrad(const 
     op.GradientOf(forward)
         .With(TensorArgs{{"dy", "x"}, {"dx"}})
         .With(upsampleAttrs<mode>)
-        .SetTensorDescInferFn(infer)
-        .Sharding("n c . ., n c . . -> n c . .", Linear({0}))
+        .With(rules(infer, "n c . ., n c . . -> n c . .", Linear({0})))
         .Doc(std::string("The gradient of ") + forward +
              ", whose attributes it has: each element of dy is spread over the pixels of dx, which has the shape of x, "
              "that the output pixel was read from. The values of x are not read.")

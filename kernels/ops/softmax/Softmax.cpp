@@ -28,8 +28,7 @@ Maybe<void> inferLastAxis(InferContext *ctx, const char *output) {
 std::function<void(OpRegistry &)> definition(const char *output) {
   return [output](OpRegistry &op) {
     op.With(TensorArgs{{"in"}, {output}})
-        .SetTensorDescInferFn([output](InferContext *ctx) { return inferLastAxis(ctx, output); })
-        .Sharding("... . -> ... .")
+        .With(rules([output](InferContext *ctx) { return inferLastAxis(ctx, output); }, "... . -> ... ."))
         .Cases({Case("rows").In("in", {5, 13}, -4, 4), Case("long").In("in", {2, 3, 100}, -4, 4),
                 Case("large").In("in", {3, 9}, -60, 60), Case("one").In("in", {4, 1}), Case("no_rows").In("in", {0, 3}),
                 Case("no_columns").In("in", {3, 0})});

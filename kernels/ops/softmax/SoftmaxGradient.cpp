@@ -30,8 +30,7 @@ std::function<void(OpRegistry &)> definition(const char *output, double lo, doub
   const auto make = [=](const char *name, Shape s) { return Case(name).In(output, s, lo, hi).In("dy", s); };
   return [=](OpRegistry &op) {
     op.With(TensorArgs{{output, "dy"}, {"dx"}})
-        .SetTensorDescInferFn([output](InferContext *ctx) { return infer(ctx, output); })
-        .Sharding("... ., ... . -> ... .", Linear({1}))
+        .With(rules([output](InferContext *ctx) { return infer(ctx, output); }, "... ., ... . -> ... .", Linear({1})))
         .Cases({make("rows", {5, 13}), make("long", {2, 3, 100}), make("one", {4, 1}), make("no_rows", {0, 3})});
   };
 }

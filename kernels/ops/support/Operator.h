@@ -32,6 +32,11 @@ struct TensorArgs {
   }
 };
 
+/// The shape rule and the sharding rule of an op, what .Sharding takes: .With(rules(infer, "..., ... -> ...")).
+template <class... Sharding> auto rules(TensorDescInferFn infer, Sharding... sharding) {
+  return [=](OpRegistry &op) { op.SetTensorDescInferFn(infer).Sharding(sharding...); };
+}
+
 /// Kernels of one class on the CPU and on GPUs: its Bind asks isOnGpu(), or only copies and fills.
 template <class K> auto onCpuAndGpu(const KernelOptions &options = {}) {
   return [=](OpRegistry &op) {

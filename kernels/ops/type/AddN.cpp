@@ -96,8 +96,7 @@ private:
 REGISTER_USER_OP("add_n")
     .InputWithMinimum("in", 1)
     .Output("out")
-    .SetTensorDescInferFn(infer)
-    .Sharding("... -> ...", Linear({0}))
+    .With(rules(infer, "... -> ...", Linear({0})))
     .Doc("The sum of the inputs, added in their order, all of one shape and dtype. f16 and bf16 are added in f32; "
          "integers wrap around.")
     .Cases({Case("two").In("in", {3, 5}).In("in", {3, 5}, -1, 1, 1),

@@ -35,8 +35,7 @@ Case to(const char *name, DataType type, std::vector<DataType> from) {
 REGISTER_USER_OP("bit_cast")
     .With(TensorArgs{{"in"}, {"out"}})
     .RequiredAttr<DataType>("dtype")
-    .SetTensorDescInferFn(infer)
-    .Sharding("... -> ...")
+    .With(rules(infer, "... -> ..."))
     .NoGrad("the bits of a number are no smooth function of it")
     .Doc("out has the bits of in as elements of dtype, which has as many bytes as the type of in. dtype is bool only "
          "where in is.")
