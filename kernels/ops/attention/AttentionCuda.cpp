@@ -4,6 +4,7 @@
 #include "attention/AttentionArguments.h"
 #include "attention/AttentionShape.h"
 #include "support/CudaTask.h"
+#include "support/FunctionKernel.h"
 
 namespace opc::ops {
 namespace {
@@ -66,57 +67,52 @@ bool takesMatrixUnits(KernelBindContext *ctx, const AttentionArguments &a) {
          cuda::CudaPrecision::of(ctx->device_ctx()).takesMatrixUnits(type);
 }
 
-template <class> class AttentionCuda final : public BindingKernel {
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    AttentionArguments a = argumentsOf(ctx);
-    a.to = ctx->Out("out").mut_raw_dptr();
-    a.sums = ctx->Out("log_sum").mut_raw_dptr();
-    if (takesMatrixUnits(ctx, a)) {
-      const int64_t blocks = (a.n + 127) / 128 * ((a.dv + 127) / 128) * a.heads;
-      return bindGrid(ctx, kernelOf(ctx, "attention_units"), a.heads * a.n, cuda::gridOf(blocks, INT32_MAX), a);
-    }
-    return bindGrid(ctx, kernelOf(ctx, "attention"), a.heads * a.n, gridOf(a.n, a.dv, a.heads), a);
+std::unique_ptr<BoundKernel> bindAttention(KernelBindContext *ctx) {
+  AttentionArguments a = argumentsOf(ctx);
+  a.to = ctx->Out("out").mut_raw_dptr();
+  a.sums = ctx->Out("log_sum").mut_raw_dptr();
+  if (takesMatrixUnits(ctx, a)) {
+    const int64_t blocks = (a.n + 127) / 128 * ((a.dv + 127) / 128) * a.heads;
+    return bindGrid(ctx, kernelOf(ctx, "attention_units"), a.heads * a.n, cuda::gridOf(blocks, INT32_MAX), a);
   }
-};
+  return bindGrid(ctx, kernelOf(ctx, "attention"), a.heads * a.n, gridOf(a.n, a.dv, a.heads), a);
+}
 
 size_t alongBytes(InferContext *ctx) {
   const Shape &query = ctx->In("query").shape();
   return static_cast<size_t>(query.Count(0, query.NumAxes() - 1)) * 3 * sizeof(double);
 }
 
-template <class> class AttentionGradCuda final : public BindingKernel {
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    AttentionArguments a = argumentsOf(ctx);
-    a.out = ctx->In("out").raw_dptr();
-    a.dout = ctx->In("dout").raw_dptr();
-    a.logSum = ctx->In("log_sum").raw_dptr();
-    if (ctx->Has("dlog_sum")) a.dlogSum = ctx->In("dlog_sum").raw_dptr();
-    a.dquery = ctx->Out("dquery").mut_raw_dptr();
-    a.dkey = ctx->Out("dkey").mut_raw_dptr();
-    a.dvalue = ctx->Out("dvalue").mut_raw_dptr();
-    if (ctx->Has("dscores")) a.dscores = ctx->Out("dscores").mut_raw_dptr();
-    a.along = ctx->Tmp<char>();
-    const auto kernel = [&](const char *name) {
-      return CudaLaunch::of(ctx->device_ctx()).function(kernelOf(ctx, name));
-    };
-    return bindTask([=, along = kernel("attention_along"), query = kernel("attention_query_grad"),
-                     key = kernel("attention_key_grad")](DeviceCtx *dev) {
-      CudaLaunch &device = CudaLaunch::of(dev);
-      if (a.heads * a.n > 0) {
-        device.run(along, cuda::blocksFor(a.heads * a.n * 32), {cuda::kBlock, 1, 1}, 0, a);
-        device.run(query, gridOf(a.n, a.d, a.heads), {cuda::kBlock, 1, 1}, 0, a);
-      }
-      if (a.heads * a.m > 0)
-        device.run(key, gridOf(a.m, std::max(a.d, a.dv), a.heads / a.perKey), {cuda::kBlock, 1, 1}, 0, a);
-    });
-  }
-};
+std::unique_ptr<BoundKernel> bindAttentionGrad(KernelBindContext *ctx) {
+  AttentionArguments a = argumentsOf(ctx);
+  a.out = ctx->In("out").raw_dptr();
+  a.dout = ctx->In("dout").raw_dptr();
+  a.logSum = ctx->In("log_sum").raw_dptr();
+  if (ctx->Has("dlog_sum")) a.dlogSum = ctx->In("dlog_sum").raw_dptr();
+  a.dquery = ctx->Out("dquery").mut_raw_dptr();
+  a.dkey = ctx->Out("dkey").mut_raw_dptr();
+  a.dvalue = ctx->Out("dvalue").mut_raw_dptr();
+  if (ctx->Has("dscores")) a.dscores = ctx->Out("dscores").mut_raw_dptr();
+  a.along = ctx->Tmp<char>();
+  const auto kernel = [&](const char *name) { return CudaLaunch::of(ctx->device_ctx()).function(kernelOf(ctx, name)); };
+  return bindTask([=, along = kernel("attention_along"), query = kernel("attention_query_grad"),
+                   key = kernel("attention_key_grad")](DeviceCtx *dev) {
+    CudaLaunch &device = CudaLaunch::of(dev);
+    if (a.heads * a.n > 0) {
+      device.run(along, cuda::blocksFor(a.heads * a.n * 32), {cuda::kBlock, 1, 1}, 0, a);
+      device.run(query, gridOf(a.n, a.d, a.heads), {cuda::kBlock, 1, 1}, 0, a);
+    }
+    if (a.heads * a.m > 0)
+      device.run(key, gridOf(a.m, std::max(a.d, a.dv), a.heads / a.perKey), {cuda::kBlock, 1, 1}, 0, a);
+  });
+}
 
 const KernelOptions kOnGpu = onGpu();
 
-REGISTER_KERNELS("scaled_dot_product_attention").Kernel<AttentionCuda, types::Floating>("query", kOnGpu);
+REGISTER_KERNELS("scaled_dot_product_attention")
+    .Kernel<OfFunction<bindAttention>::Kernel, types::Floating>("query", kOnGpu);
 REGISTER_KERNELS("scaled_dot_product_attention_grad")
-    .Kernel<AttentionGradCuda, types::Floating>("query", KernelOptions(kOnGpu).TmpSize(alongBytes));
+    .Kernel<OfFunction<bindAttentionGrad>::Kernel, types::Floating>("query", KernelOptions(kOnGpu).TmpSize(alongBytes));
 
 } // namespace
 } // namespace opc::ops

@@ -1,5 +1,6 @@
 // if, loop, batch_parts: ops whose work is graphs of their own, which the plan has in them.
 // SPDX-License-Identifier: Apache-2.0
+#include "support/FunctionKernel.h"
 #include "support/Operator.h"
 
 namespace opc::ops {
@@ -93,12 +94,9 @@ Maybe<void> inferParts(InferContext *ctx) {
 }
 
 /// A kernel that a plan does not use: it makes one that runs the graphs.
-class ControlKernel final : public BindingKernel {
-public:
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    throw ContractError(ctx->op_type_name() + ": its graphs are run by a plan, and not by an op alone");
-  }
-};
+std::unique_ptr<BoundKernel> bindControl(KernelBindContext *ctx) {
+  throw ContractError(ctx->op_type_name() + ": its graphs are run by a plan, and not by an op alone");
+}
 
 } // namespace
 
@@ -111,7 +109,7 @@ REGISTER_USER_OP("if")
     .RequiredAttr<std::vector<DataType>>("dtypes")
     .RequiredAttr<std::vector<Shape>>("shapes")
     .SetTensorDescInferFn(inferIf)
-    .Kernel<ControlKernel>()
+    .Kernel<FunctionKernel<bindControl>>()
     .Pure()
     .Doc(kIfDoc);
 
@@ -129,7 +127,7 @@ REGISTER_USER_OP("loop")
     .Attr<bool>("reverse", false)
     .Attr<int64_t>("most", 0)
     .SetTensorDescInferFn(inferLoop)
-    .Kernel<ControlKernel>()
+    .Kernel<FunctionKernel<bindControl>>()
     .Pure()
     .Doc(kLoopDoc);
 
@@ -142,7 +140,7 @@ REGISTER_USER_OP("batch_parts")
     .RequiredAttr<std::vector<DataType>>("dtypes")
     .RequiredAttr<std::vector<Shape>>("shapes")
     .SetTensorDescInferFn(inferParts)
-    .Kernel<ControlKernel>()
+    .Kernel<FunctionKernel<bindControl>>()
     .Pure()
     .NoGrad("the compiler makes it after gradients have been generated")
     .Doc(kPartsDoc);

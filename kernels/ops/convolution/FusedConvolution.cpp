@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "FusedConvolution.h"
 #include "WinogradConvolution.h"
+#include "support/FunctionKernel.h"
 
 #include "opc/NanKeeping.h"
 
@@ -103,71 +104,67 @@ std::string keyOf(const Folding &f) {
   return key;
 }
 
-class FusedConvKernel final : public BindingKernel {
-public:
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const ConvGeometry g =
-        valueOf(fusedGeometry(ctx->Desc("in"), ctx->Desc("weight"), ctx->user_op_conf(), Extent::kPiece)).inRows();
-    const auto floats = [&](const char *arg) { return ctx->Has(arg) ? ctx->In(arg).dptr<float>() : nullptr; };
-    Folding fold{floats("weight"),
-                 floats("bias"),
-                 floats("gamma"),
-                 floats("beta"),
-                 floats("moving_mean"),
-                 floats("moving_variance"),
-                 g.filters,
-                 g.channels / g.groups * g.kernel[1] * g.kernel[2],
-                 ctx->Attr<float>("epsilon")};
-    const float *in = floats("in"), *add = floats("_add_to_output");
-    float *out = ctx->Out("out").mut_dptr<float>();
-    ConvExtras extras;
-    extras.weightLast = isChannelsLast(ctx->user_op_conf(), "weight_format").value();
-    extras.accumulate = add != nullptr;
-    extras.activation = activationOf(ctx->user_op_conf()).value();
-    extras.low = static_cast<float>(ctx->Attr<double>("activation_min"));
-    extras.high = static_cast<float>(ctx->Attr<double>("activation_max"));
+std::unique_ptr<BoundKernel> bindFusedConv(KernelBindContext *ctx) {
+  const ConvGeometry g =
+      valueOf(fusedGeometry(ctx->Desc("in"), ctx->Desc("weight"), ctx->user_op_conf(), Extent::kPiece)).inRows();
+  const auto floats = [&](const char *arg) { return ctx->Has(arg) ? ctx->In(arg).dptr<float>() : nullptr; };
+  Folding fold{floats("weight"),
+               floats("bias"),
+               floats("gamma"),
+               floats("beta"),
+               floats("moving_mean"),
+               floats("moving_variance"),
+               g.filters,
+               g.channels / g.groups * g.kernel[1] * g.kernel[2],
+               ctx->Attr<float>("epsilon")};
+  const float *in = floats("in"), *add = floats("_add_to_output");
+  float *out = ctx->Out("out").mut_dptr<float>();
+  ConvExtras extras;
+  extras.weightLast = isChannelsLast(ctx->user_op_conf(), "weight_format").value();
+  extras.accumulate = add != nullptr;
+  extras.activation = activationOf(ctx->user_op_conf()).value();
+  extras.low = static_cast<float>(ctx->Attr<double>("activation_min"));
+  extras.high = static_cast<float>(ctx->Attr<double>("activation_max"));
 
-    const float *weight = fold.weight, *bias = fold.bias;
-    const bool folds = fold.gamma != nullptr;
-    bool constant = ctx->isConstant("weight", 0);
-    Scratch<float> ownWeight, ownBias;
-    if (folds) {
-      for (const char *arg : kStatistics) constant = constant && ctx->isConstant(arg, 0);
-      constant = constant && (!bias || ctx->isConstant("bias", 0));
-      ownWeight = Scratch<float>(g.filters * fold.perFilter);
-      ownBias = Scratch<float>(g.filters);
-      fold.run(ownWeight.get(), ownBias.get());
-      weight = ownWeight.get();
-      bias = ownBias.get();
-    }
-    if (constant) extras.packKey = keyOf(fold);
-    std::unique_ptr<WinogradConvolution> winograd;
-    std::unique_ptr<DnnlConvolution> library;
-    if (constant && ctx->Attr<bool>("winograd"))
-      winograd = WinogradConvolution::create(g, in, weight, bias, out, extras);
-    if (!winograd)
-      library = std::make_unique<DnnlConvolution>(g, ConvDirection::kForward, in, weight, bias, out, constant,
-                                                  ctx->device_ctx()->threads(), extras);
-    if (winograd || (constant && library->hasPackedWeight())) {
-      ownWeight = {};
-      notePackedInput(ctx, "weight");
-    }
-    const bool refold = folds && !constant;
-    const int64_t count = ctx->Out("out").shape().elem_cnt();
-    return bindTask([=, winograd = std::move(winograd), library = std::move(library), ownWeight = std::move(ownWeight),
-                     ownBias = std::move(ownBias)](DeviceCtx *d) {
-      if (refold) fold.run(ownWeight.get(), ownBias.get());
-      if (add && add != out)
-        d->parallelFor(count, 16384, [&](int64_t begin, int64_t end) {
-          std::memcpy(out + begin, add + begin, static_cast<size_t>(end - begin) * sizeof(float));
-        });
-      if (winograd)
-        winograd->run(d);
-      else
-        keepsNan() ? library->runKeepingNan(d) : library->run(d);
-    });
+  const float *weight = fold.weight, *bias = fold.bias;
+  const bool folds = fold.gamma != nullptr;
+  bool constant = ctx->isConstant("weight", 0);
+  Scratch<float> ownWeight, ownBias;
+  if (folds) {
+    for (const char *arg : kStatistics) constant = constant && ctx->isConstant(arg, 0);
+    constant = constant && (!bias || ctx->isConstant("bias", 0));
+    ownWeight = Scratch<float>(g.filters * fold.perFilter);
+    ownBias = Scratch<float>(g.filters);
+    fold.run(ownWeight.get(), ownBias.get());
+    weight = ownWeight.get();
+    bias = ownBias.get();
   }
-};
+  if (constant) extras.packKey = keyOf(fold);
+  std::unique_ptr<WinogradConvolution> winograd;
+  std::unique_ptr<DnnlConvolution> library;
+  if (constant && ctx->Attr<bool>("winograd")) winograd = WinogradConvolution::create(g, in, weight, bias, out, extras);
+  if (!winograd)
+    library = std::make_unique<DnnlConvolution>(g, ConvDirection::kForward, in, weight, bias, out, constant,
+                                                ctx->device_ctx()->threads(), extras);
+  if (winograd || (constant && library->hasPackedWeight())) {
+    ownWeight = {};
+    notePackedInput(ctx, "weight");
+  }
+  const bool refold = folds && !constant;
+  const int64_t count = ctx->Out("out").shape().elem_cnt();
+  return bindTask([=, winograd = std::move(winograd), library = std::move(library), ownWeight = std::move(ownWeight),
+                   ownBias = std::move(ownBias)](DeviceCtx *d) {
+    if (refold) fold.run(ownWeight.get(), ownBias.get());
+    if (add && add != out)
+      d->parallelFor(count, 16384, [&](int64_t begin, int64_t end) {
+        std::memcpy(out + begin, add + begin, static_cast<size_t>(end - begin) * sizeof(float));
+      });
+    if (winograd)
+      winograd->run(d);
+    else
+      keepsNan() ? library->runKeepingNan(d) : library->run(d);
+  });
+}
 
 Maybe<void> inplace(const InferContext &ctx, AddInplaceArgPair add) {
   return ctx.Has("_add_to_output") ? add("out", 0, "_add_to_output", 0, true) : Maybe<void>::Ok();
@@ -222,7 +219,7 @@ REGISTER_USER_OP("fused_conv2d")
                 .Attr("activation_min", -0.25)
                 .Attr("activation_max", 0.5),
             Case("no_samples").In("in", {0, 2, 4, 4}).In("weight", {3, 2, 3, 3}).Types({kFloat})})
-    .Kernel<FusedConvKernel>(KernelOptions().When(HobDataType("in", 0) == kFloat).Inplace(inplace));
+    .Kernel<FunctionKernel<bindFusedConv>>(KernelOptions().When(HobDataType("in", 0) == kFloat).Inplace(inplace));
 
 } // namespace
 } // namespace opc::ops

@@ -3,6 +3,7 @@
 #include "index/FoundArguments.h"
 #include "support/CudaTask.h"
 #include "support/ElementBytes.h"
+#include "support/FunctionKernel.h"
 #include "support/Operator.h"
 #include "support/PieceRange.h"
 #include "support/SbpRules.h"
@@ -34,30 +35,27 @@ void keep(const char *x, char *y, int64_t outer, int64_t size, int64_t run, int6
   }
 }
 
-class BoundedKernel final : public BindingKernel {
-public:
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor &in = ctx->In("x"), &count = ctx->In("count");
-    Tensor &out = ctx->Out("y");
-    const int64_t axis = ctx->Attr<int64_t>("axis");
-    const Shape &shape = in.shape();
-    const PieceRange piece = pieceRange(ctx, "y", axis);
-    const int64_t outer = shape.Count(0, axis), inner = shape.Count(axis + 1), size = piece.size, begin = piece.begin;
-    const bool isWide = count.data_type() == kInt64;
-    if (isOnGpu(ctx))
-      return bindLaunch(ctx, kernelOf("bounded", elementSize(in)), shape.elem_cnt(), in.raw_dptr(), count.raw_dptr(),
-                        out.mut_raw_dptr(), shape.elem_cnt(), inner, size, begin, static_cast<int32_t>(isWide));
-    const auto *wide = isWide ? count.dptr<int64_t>() : nullptr;
-    const auto *narrow = isWide ? nullptr : count.dptr<int32_t>();
-    const char *x = static_cast<const char *>(in.raw_dptr());
-    char *y = static_cast<char *>(out.mut_raw_dptr());
-    const int64_t run = inner * static_cast<int64_t>(elementSize(in));
-    return bindTask([=](DeviceCtx *) {
-      const int64_t all = wide ? *wide : *narrow;
-      keep(x, y, outer, size, run, std::clamp<int64_t>(all - begin, 0, size));
-    });
-  }
-};
+std::unique_ptr<BoundKernel> bindBounded(KernelBindContext *ctx) {
+  const Tensor &in = ctx->In("x"), &count = ctx->In("count");
+  Tensor &out = ctx->Out("y");
+  const int64_t axis = ctx->Attr<int64_t>("axis");
+  const Shape &shape = in.shape();
+  const PieceRange piece = pieceRange(ctx, "y", axis);
+  const int64_t outer = shape.Count(0, axis), inner = shape.Count(axis + 1), size = piece.size, begin = piece.begin;
+  const bool isWide = count.data_type() == kInt64;
+  if (isOnGpu(ctx))
+    return bindLaunch(ctx, kernelOf("bounded", elementSize(in)), shape.elem_cnt(), in.raw_dptr(), count.raw_dptr(),
+                      out.mut_raw_dptr(), shape.elem_cnt(), inner, size, begin, static_cast<int32_t>(isWide));
+  const auto *wide = isWide ? count.dptr<int64_t>() : nullptr;
+  const auto *narrow = isWide ? nullptr : count.dptr<int32_t>();
+  const char *x = static_cast<const char *>(in.raw_dptr());
+  char *y = static_cast<char *>(out.mut_raw_dptr());
+  const int64_t run = inner * static_cast<int64_t>(elementSize(in));
+  return bindTask([=](DeviceCtx *) {
+    const int64_t all = wide ? *wide : *narrow;
+    keep(x, y, outer, size, run, std::clamp<int64_t>(all - begin, 0, size));
+  });
+}
 
 Maybe<ShardingRule> sharding(const SbpContext &ctx) {
   const AxisFactors axes = axisFactors(ctx.In("x").shape().NumAxes());
@@ -82,7 +80,7 @@ REGISTER_USER_OP("bounded")
         "and 0 behind it. An output that is made by this op is fetched cut to the count, where that is an output, too.")
     .Cases({sample("rows", {7, 3}, 0, 7), sample("columns", {3, 5}, 1, 5), sample("middle", {2, 4, 3}, 1, 9),
             Case("narrow").In("x", {6}, -3, 3).In("count", kInt32, {}, -2, 3).Attr<int64_t>("axis", 0).Types({kFloat})})
-    .With(onCpuAndGpu<BoundedKernel>(KernelOptions().Inplace("y", "x")));
+    .With(onCpuAndGpu<FunctionKernel<bindBounded>>(KernelOptions().Inplace("y", "x")));
 
 } // namespace
 } // namespace opc::ops

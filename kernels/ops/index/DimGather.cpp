@@ -1,6 +1,7 @@
 // dim_gather: elements addressed along one axis.
 // SPDX-License-Identifier: Apache-2.0
 #include "index/IndexOnGpu.h"
+#include "support/FunctionKernel.h"
 
 #include <algorithm>
 #include <atomic>
@@ -89,24 +90,21 @@ template <class I> struct DimRows {
   }
 };
 
-class DimGatherKernel final : public BindingKernel {
-public:
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor &input = ctx->In("input");
-    const void *from = input.raw_dptr();
-    void *to = ctx->Out("output").mut_raw_dptr();
-    if (isOnGpu(ctx))
-      return bindLinesOnGpu(ctx, kernelOf("dim_gather", elementSize(input)), {&input}, ctx->Out("output"), "input",
-                            "output", false);
-    return withIndices(ctx->In("index"), [&](const auto *indices) {
-      const DimRows rows(ctx, indices);
-      return withElementSize(elementSize(input), [&](auto tag) {
-        using T = decltype(tag);
-        return bindTask([=](DeviceCtx *dev) { rows.gather(dev, static_cast<const T *>(from), static_cast<T *>(to)); });
-      });
+std::unique_ptr<BoundKernel> bindDimGather(KernelBindContext *ctx) {
+  const Tensor &input = ctx->In("input");
+  const void *from = input.raw_dptr();
+  void *to = ctx->Out("output").mut_raw_dptr();
+  if (isOnGpu(ctx))
+    return bindLinesOnGpu(ctx, kernelOf("dim_gather", elementSize(input)), {&input}, ctx->Out("output"), "input",
+                          "output", false);
+  return withIndices(ctx->In("index"), [&](const auto *indices) {
+    const DimRows rows(ctx, indices);
+    return withElementSize(elementSize(input), [&](auto tag) {
+      using T = decltype(tag);
+      return bindTask([=](DeviceCtx *dev) { rows.gather(dev, static_cast<const T *>(from), static_cast<T *>(to)); });
     });
-  }
-};
+  });
+}
 
 /// The indexed axis may be split, which gives partial sums, or that of the indices.
 Maybe<ShardingRule> sharding(const SbpContext &ctx) {
@@ -127,7 +125,7 @@ REGISTER_USER_OP("dim_gather")
             Case("middle").In("input", {2, 4, 3, 2}).In("index", kInt64, {2, 5, 3, 2}, 0, 4).Attr<int32_t>("dim", 1),
             Case("thin").In("input", {4, 3}).In("index", kInt32, {6, 1}, 0, 4).Attr<int32_t>("dim", 0),
             Case("one_row").In("input", {2, 3, 8}).In("index", kInt64, {2, 4, 8}, 0, 1).Attr<int32_t>("dim", 1)})
-    .With(onCpuAndGpu<DimGatherKernel>());
+    .With(onCpuAndGpu<FunctionKernel<bindDimGather>>());
 
 } // namespace
 } // namespace opc::ops

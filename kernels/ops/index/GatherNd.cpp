@@ -1,21 +1,19 @@
 // gather_nd: slices of a tensor addressed by index tuples.
 // SPDX-License-Identifier: Apache-2.0
 #include "index/IndexOnGpu.h"
+#include "support/FunctionKernel.h"
 
 namespace opc::ops {
 namespace {
 
-class GatherNdKernel final : public BindingKernel {
-public:
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor &params = ctx->In("params"), &indices = ctx->In("indices");
-    return withIndices(indices, [&](const auto *index) {
-      const TupleRows rows(ctx, index, "params");
-      if (isOnGpu(ctx)) return bindGatherOnGpu(ctx, params, ctx->Out("out"), rowIndices(ctx, rows));
-      return bindGather(params, ctx->Out("out"), rows);
-    });
-  }
-};
+std::unique_ptr<BoundKernel> bindGatherNd(KernelBindContext *ctx) {
+  const Tensor &params = ctx->In("params"), &indices = ctx->In("indices");
+  return withIndices(indices, [&](const auto *index) {
+    const TupleRows rows(ctx, index, "params");
+    if (isOnGpu(ctx)) return bindGatherOnGpu(ctx, params, ctx->Out("out"), rowIndices(ctx, rows));
+    return bindGather(params, ctx->Out("out"), rows);
+  });
+}
 
 Maybe<ShardingRule> sharding(const SbpContext &ctx) {
   const TupleFactors f(ctx.In("indices").shape(), ctx.In("params").shape().NumAxes());
@@ -30,7 +28,7 @@ REGISTER_USER_OP("gather_nd")
     .Doc(kTuples + "out holds the slices of params that they address.")
     .Cases({Case("rows").In("params", {4, 3}).In("indices", kInt64, {5, 1}, 0, 4).Types(kMoved),
             Case("elements").In("params", {4, 3}).In("indices", kInt32, {2, 3, 2}, 0, 3).Types(kMoved)})
-    .With(onCpuAndGpu<GatherNdKernel>());
+    .With(onCpuAndGpu<FunctionKernel<bindGatherNd>>());
 
 } // namespace
 } // namespace opc::ops

@@ -3,6 +3,7 @@
 #include "normalization/GroupShape.h"
 #include "normalization/NormArguments.h"
 #include "support/CudaTask.h"
+#include "support/FunctionKernel.h"
 
 namespace opc::ops::norm {
 namespace {
@@ -82,29 +83,27 @@ std::unique_ptr<BoundKernel> bindGroups(KernelBindContext *ctx, const char *name
 }
 
 /// Statistics of no elements are NaN, as on the CPU.
-template <class> class LayerNormCuda final : public BindingKernel {
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    NormArguments a = common(ctx);
-    const Shape &shape = ctx->Desc("x").shape();
-    const bool rms = ctx->Has("inv_rms");
-    int64_t begin, params;
-    if (rms) {
-      begin = params = shape.NumAxes() - ctx->Attr<Shape>("normalized_shape").NumAxes();
-      a.epsilon = static_cast<double>(ctx->Attr<float>("epsilon"));
-      a.gamma = vectorOf(ctx, "weight");
-    } else {
-      begin = valueOf(axisOf<int64_t>(ctx, "begin_norm_axis", shape));
-      params = valueOf(axisOf<int64_t>(ctx, "begin_params_axis", shape));
-      a.epsilon = ctx->Attr<double>("epsilon");
-    }
-    a.centered = !rms;
-    a.mean = madeOf(ctx, "mean");
-    a.inverse = madeOf(ctx, rms ? "inv_rms" : "inv_variance");
-    a.out = madeOf(ctx, "y");
-    placeRows(&a, shape.Count(0, begin), shape.Count(begin), shape.Count(params));
-    return bindGroups(ctx, "rows", a);
+std::unique_ptr<BoundKernel> bindLayerNorm(KernelBindContext *ctx) {
+  NormArguments a = common(ctx);
+  const Shape &shape = ctx->Desc("x").shape();
+  const bool rms = ctx->Has("inv_rms");
+  int64_t begin, params;
+  if (rms) {
+    begin = params = shape.NumAxes() - ctx->Attr<Shape>("normalized_shape").NumAxes();
+    a.epsilon = static_cast<double>(ctx->Attr<float>("epsilon"));
+    a.gamma = vectorOf(ctx, "weight");
+  } else {
+    begin = valueOf(axisOf<int64_t>(ctx, "begin_norm_axis", shape));
+    params = valueOf(axisOf<int64_t>(ctx, "begin_params_axis", shape));
+    a.epsilon = ctx->Attr<double>("epsilon");
   }
-};
+  a.centered = !rms;
+  a.mean = madeOf(ctx, "mean");
+  a.inverse = madeOf(ctx, rms ? "inv_rms" : "inv_variance");
+  a.out = madeOf(ctx, "y");
+  placeRows(&a, shape.Count(0, begin), shape.Count(begin), shape.Count(params));
+  return bindGroups(ctx, "rows", a);
+}
 
 void addStatistics(KernelBindContext *ctx, NormArguments *a) {
   a->mean = const_cast<void *>(givenOf(ctx, "mean"));
@@ -117,75 +116,65 @@ NormShape rowsOf(KernelBindContext *ctx) {
   return NormShape::rowsFrom(ctx->Desc("x").shape(), ctx->Desc(inverse).shape().NumAxes());
 }
 
-template <class> class LayerNormGradCuda final : public BindingKernel {
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    NormArguments a = common(ctx);
-    addStatistics(ctx, &a);
-    a.out = madeOf(ctx, "dx");
-    const char *gamma = ctx->Has("weight") ? "weight" : "gamma";
-    a.gamma = vectorOf(ctx, gamma);
-    const NormShape s = rowsOf(ctx);
-    placeRows(&a, s.outer, s.inner, ctx->Has(gamma) ? ctx->Desc(gamma).shape().elem_cnt() : s.inner);
-    return bindGroups(ctx, "rows_grad", a);
-  }
-};
+std::unique_ptr<BoundKernel> bindLayerNormGrad(KernelBindContext *ctx) {
+  NormArguments a = common(ctx);
+  addStatistics(ctx, &a);
+  a.out = madeOf(ctx, "dx");
+  const char *gamma = ctx->Has("weight") ? "weight" : "gamma";
+  a.gamma = vectorOf(ctx, gamma);
+  const NormShape s = rowsOf(ctx);
+  placeRows(&a, s.outer, s.inner, ctx->Has(gamma) ? ctx->Desc(gamma).shape().elem_cnt() : s.inner);
+  return bindGroups(ctx, "rows_grad", a);
+}
 
 std::unique_ptr<BoundKernel> bindParameters(KernelBindContext *ctx, const NormArguments &a, int64_t parameters) {
   return bindTask(
       [=, launch = Launcher(ctx, "parameter_grad")](DeviceCtx *dev) { launch.parameters(dev, parameters, a); });
 }
 
-template <class> class LayerNormParamGradCuda final : public BindingKernel {
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    NormArguments a = common(ctx);
-    addStatistics(ctx, &a);
-    a.gammaDiff = madeOf(ctx, ctx->Has("inv_rms") ? "weight_grad" : "gamma_diff");
-    a.betaDiff = madeOf(ctx, "beta_diff");
-    const NormShape s = rowsOf(ctx);
-    const Shape &shape = ctx->Desc("x").shape();
-    const int64_t period =
-        ctx->Has("inv_rms") ? s.inner : shape.Count(valueOf(axisOf<int64_t>(ctx, "begin_params_axis", shape)));
-    placeRows(&a, s.outer, s.inner, period);
-    a.width = 32;
-    return bindParameters(ctx, a, period);
-  }
-};
+std::unique_ptr<BoundKernel> bindLayerNormParamGrad(KernelBindContext *ctx) {
+  NormArguments a = common(ctx);
+  addStatistics(ctx, &a);
+  a.gammaDiff = madeOf(ctx, ctx->Has("inv_rms") ? "weight_grad" : "gamma_diff");
+  a.betaDiff = madeOf(ctx, "beta_diff");
+  const NormShape s = rowsOf(ctx);
+  const Shape &shape = ctx->Desc("x").shape();
+  const int64_t period =
+      ctx->Has("inv_rms") ? s.inner : shape.Count(valueOf(axisOf<int64_t>(ctx, "begin_params_axis", shape)));
+  placeRows(&a, s.outer, s.inner, period);
+  a.width = 32;
+  return bindParameters(ctx, a, period);
+}
 
-template <class> class GroupNormCuda final : public BindingKernel {
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    NormArguments a = common(ctx);
-    a.mean = madeOf(ctx, "mean");
-    a.inverse = madeOf(ctx, "inv_variance");
-    a.out = madeOf(ctx, "y");
-    a.epsilon = ctx->Attr<double>("epsilon");
-    a.silu = ctx->Attr<std::string>("activation") == "silu";
-    placeGroups(&a, GroupShape(ctx));
-    return bindGroups(ctx, "rows", a);
-  }
-};
+std::unique_ptr<BoundKernel> bindGroupNorm(KernelBindContext *ctx) {
+  NormArguments a = common(ctx);
+  a.mean = madeOf(ctx, "mean");
+  a.inverse = madeOf(ctx, "inv_variance");
+  a.out = madeOf(ctx, "y");
+  a.epsilon = ctx->Attr<double>("epsilon");
+  a.silu = ctx->Attr<std::string>("activation") == "silu";
+  placeGroups(&a, GroupShape(ctx));
+  return bindGroups(ctx, "rows", a);
+}
 
-template <class> class GroupNormGradCuda final : public BindingKernel {
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    NormArguments a = common(ctx);
-    addStatistics(ctx, &a);
-    a.out = madeOf(ctx, "dx");
-    placeGroups(&a, GroupShape(ctx));
-    return bindGroups(ctx, "rows_grad", a);
-  }
-};
+std::unique_ptr<BoundKernel> bindGroupNormGrad(KernelBindContext *ctx) {
+  NormArguments a = common(ctx);
+  addStatistics(ctx, &a);
+  a.out = madeOf(ctx, "dx");
+  placeGroups(&a, GroupShape(ctx));
+  return bindGroups(ctx, "rows_grad", a);
+}
 
-template <class> class GroupNormParamGradCuda final : public BindingKernel {
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    NormArguments a = common(ctx);
-    addStatistics(ctx, &a);
-    a.gammaDiff = madeOf(ctx, "dgamma");
-    a.betaDiff = madeOf(ctx, "dbeta");
-    const GroupShape s(ctx);
-    placeGroups(&a, s);
-    a.width = s.first && s.spatial > 1 ? 1 : 32;
-    return bindParameters(ctx, a, s.channels);
-  }
-};
+std::unique_ptr<BoundKernel> bindGroupNormParamGrad(KernelBindContext *ctx) {
+  NormArguments a = common(ctx);
+  addStatistics(ctx, &a);
+  a.gammaDiff = madeOf(ctx, "dgamma");
+  a.betaDiff = madeOf(ctx, "dbeta");
+  const GroupShape s(ctx);
+  placeGroups(&a, s);
+  a.width = s.first && s.spatial > 1 ? 1 : 32;
+  return bindParameters(ctx, a, s.channels);
+}
 
 // --- channels ---
 
@@ -195,68 +184,67 @@ size_t channelBytes(InferContext *ctx) {
   return static_cast<size_t>(2 * x.At(valueOf(axisOf<int32_t>(ctx, "axis", x)))) * sizeof(double);
 }
 
-template <class> class BatchNormCuda final : public BindingKernel {
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    NormArguments a = common(ctx);
-    const NormShape s = shapeAroundAxis(ctx, "x");
-    placeChannels(&a, s);
-    a.epsilon = static_cast<double>(ctx->Attr<float>("epsilon"));
-    a.momentum = static_cast<double>(ctx->Attr<float>("momentum"));
-    a.training = ctx->Attr<bool>("training");
-    double *own = ctx->Tmp<double>();
-    a.mean = ctx->Has("mean") ? madeOf(ctx, "mean") : own;
-    a.inverse = ctx->Has("inv_variance") ? madeOf(ctx, "inv_variance") : own + s.channels;
-    if (ctx->Has("moving_mean")) {
-      a.movingMean = vectorOf(ctx, "moving_mean");
-      a.movingVariance = vectorOf(ctx, "moving_variance");
-    }
-    a.out = madeOf(ctx, "y");
-    return bindTask([=, statistics = Launcher(ctx, "channel_statistics"), given = Launcher(ctx, "given_statistics"),
-                     apply = Launcher(ctx, "apply_channels")](DeviceCtx *dev) {
-      if (a.training)
-        statistics.parameters(dev, s.channels, a);
-      else
-        given.threads(dev, s.channels, a);
-      apply.threads(dev, a.elements, a);
-    });
+std::unique_ptr<BoundKernel> bindBatchNorm(KernelBindContext *ctx) {
+  NormArguments a = common(ctx);
+  const NormShape s = shapeAroundAxis(ctx, "x");
+  placeChannels(&a, s);
+  a.epsilon = static_cast<double>(ctx->Attr<float>("epsilon"));
+  a.momentum = static_cast<double>(ctx->Attr<float>("momentum"));
+  a.training = ctx->Attr<bool>("training");
+  double *own = ctx->Tmp<double>();
+  a.mean = ctx->Has("mean") ? madeOf(ctx, "mean") : own;
+  a.inverse = ctx->Has("inv_variance") ? madeOf(ctx, "inv_variance") : own + s.channels;
+  if (ctx->Has("moving_mean")) {
+    a.movingMean = vectorOf(ctx, "moving_mean");
+    a.movingVariance = vectorOf(ctx, "moving_variance");
   }
-};
+  a.out = madeOf(ctx, "y");
+  return bindTask([=, statistics = Launcher(ctx, "channel_statistics"), given = Launcher(ctx, "given_statistics"),
+                   apply = Launcher(ctx, "apply_channels")](DeviceCtx *dev) {
+    if (a.training)
+      statistics.parameters(dev, s.channels, a);
+    else
+      given.threads(dev, s.channels, a);
+    apply.threads(dev, a.elements, a);
+  });
+}
 
-template <class> class BatchNormGradCuda final : public BindingKernel {
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    NormArguments a = common(ctx);
-    addStatistics(ctx, &a);
-    const NormShape s = shapeAroundAxis(ctx, "x");
-    placeChannels(&a, s);
-    a.training = ctx->Attr<bool>("training");
-    const bool sums = a.training || ctx->Has("gamma_diff") || ctx->Has("beta_diff");
-    double *own = ctx->Tmp<double>();
-    a.gammaDiff = ctx->Has("gamma_diff") ? madeOf(ctx, "gamma_diff") : own;
-    a.betaDiff = ctx->Has("beta_diff") ? madeOf(ctx, "beta_diff") : own + s.channels;
-    a.out = madeOf(ctx, "dx");
-    return bindTask(
-        [=, parameters = Launcher(ctx, "parameter_grad"), apply = Launcher(ctx, "channels_grad")](DeviceCtx *dev) {
-          if (sums) parameters.parameters(dev, s.channels, a);
-          if (a.out) apply.threads(dev, a.elements, a);
-        });
-  }
-};
+std::unique_ptr<BoundKernel> bindBatchNormGrad(KernelBindContext *ctx) {
+  NormArguments a = common(ctx);
+  addStatistics(ctx, &a);
+  const NormShape s = shapeAroundAxis(ctx, "x");
+  placeChannels(&a, s);
+  a.training = ctx->Attr<bool>("training");
+  const bool sums = a.training || ctx->Has("gamma_diff") || ctx->Has("beta_diff");
+  double *own = ctx->Tmp<double>();
+  a.gammaDiff = ctx->Has("gamma_diff") ? madeOf(ctx, "gamma_diff") : own;
+  a.betaDiff = ctx->Has("beta_diff") ? madeOf(ctx, "beta_diff") : own + s.channels;
+  a.out = madeOf(ctx, "dx");
+  return bindTask(
+      [=, parameters = Launcher(ctx, "parameter_grad"), apply = Launcher(ctx, "channels_grad")](DeviceCtx *dev) {
+        if (sums) parameters.parameters(dev, s.channels, a);
+        if (a.out) apply.threads(dev, a.elements, a);
+      });
+}
 
 const KernelOptions kOnGpu = onGpu();
 
-REGISTER_KERNELS("layer_norm").Kernel<LayerNormCuda, types::Floating>("x", kOnGpu);
-REGISTER_KERNELS("rms_norm").Kernel<LayerNormCuda, types::Floating>("x", kOnGpu);
-REGISTER_KERNELS("layer_norm_grad").Kernel<LayerNormGradCuda, types::Floating>("x", kOnGpu);
-REGISTER_KERNELS("rms_norm_grad").Kernel<LayerNormGradCuda, types::Floating>("x", kOnGpu);
-REGISTER_KERNELS("layer_norm_param_grad").Kernel<LayerNormParamGradCuda, types::Floating>("x", kOnGpu);
-REGISTER_KERNELS("rms_norm_param_grad").Kernel<LayerNormParamGradCuda, types::Floating>("x", kOnGpu);
-REGISTER_KERNELS("group_norm").Kernel<GroupNormCuda, types::Floating>("x", kOnGpu);
-REGISTER_KERNELS("group_norm_grad").Kernel<GroupNormGradCuda, types::Floating>("x", kOnGpu);
-REGISTER_KERNELS("group_norm_param_grad").Kernel<GroupNormParamGradCuda, types::Floating>("x", kOnGpu);
+REGISTER_KERNELS("layer_norm").Kernel<OfFunction<bindLayerNorm>::Kernel, types::Floating>("x", kOnGpu);
+REGISTER_KERNELS("rms_norm").Kernel<OfFunction<bindLayerNorm>::Kernel, types::Floating>("x", kOnGpu);
+REGISTER_KERNELS("layer_norm_grad").Kernel<OfFunction<bindLayerNormGrad>::Kernel, types::Floating>("x", kOnGpu);
+REGISTER_KERNELS("rms_norm_grad").Kernel<OfFunction<bindLayerNormGrad>::Kernel, types::Floating>("x", kOnGpu);
+REGISTER_KERNELS("layer_norm_param_grad")
+    .Kernel<OfFunction<bindLayerNormParamGrad>::Kernel, types::Floating>("x", kOnGpu);
+REGISTER_KERNELS("rms_norm_param_grad")
+    .Kernel<OfFunction<bindLayerNormParamGrad>::Kernel, types::Floating>("x", kOnGpu);
+REGISTER_KERNELS("group_norm").Kernel<OfFunction<bindGroupNorm>::Kernel, types::Floating>("x", kOnGpu);
+REGISTER_KERNELS("group_norm_grad").Kernel<OfFunction<bindGroupNormGrad>::Kernel, types::Floating>("x", kOnGpu);
+REGISTER_KERNELS("group_norm_param_grad")
+    .Kernel<OfFunction<bindGroupNormParamGrad>::Kernel, types::Floating>("x", kOnGpu);
 REGISTER_KERNELS("normalization")
-    .Kernel<BatchNormCuda, types::Floating>("x", KernelOptions(kOnGpu).TmpSize(channelBytes));
+    .Kernel<OfFunction<bindBatchNorm>::Kernel, types::Floating>("x", KernelOptions(kOnGpu).TmpSize(channelBytes));
 REGISTER_KERNELS("normalization_grad")
-    .Kernel<BatchNormGradCuda, types::Floating>("x", KernelOptions(kOnGpu).TmpSize(channelBytes));
+    .Kernel<OfFunction<bindBatchNormGrad>::Kernel, types::Floating>("x", KernelOptions(kOnGpu).TmpSize(channelBytes));
 
 } // namespace
 } // namespace opc::ops::norm

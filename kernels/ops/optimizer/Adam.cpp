@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optimizer/Moments.h"
 #include "support/CudaTask.h"
+#include "support/FunctionKernel.h"
 
 #include <cmath>
 
@@ -96,34 +97,27 @@ Maybe<void> inferCorrectedRate(InferContext *ctx) {
 
 double correction(double beta, int64_t step) { return 1 - std::pow(beta, static_cast<double>(step) + 1); }
 
-class FactorKernel final : public BindingKernel {
-public:
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const int64_t *step = ctx->In("train_step").dptr<int64_t>();
-    if (isOnGpu(ctx))
-      return bindSingle(ctx, "adam_bias_correction_factor", step, real(ctx, "beta"), ctx->Out("out").mut_raw_dptr(),
-                        static_cast<int32_t>(ctx->Out("out").data_type() == kDouble));
-    return bindTask([=, out = &ctx->Out("out"), beta = real(ctx, "beta")](DeviceCtx *) {
-      putScalar(out, correction(beta, *step));
-    });
-  }
-};
+std::unique_ptr<BoundKernel> bindFactor(KernelBindContext *ctx) {
+  const int64_t *step = ctx->In("train_step").dptr<int64_t>();
+  if (isOnGpu(ctx))
+    return bindSingle(ctx, "adam_bias_correction_factor", step, real(ctx, "beta"), ctx->Out("out").mut_raw_dptr(),
+                      static_cast<int32_t>(ctx->Out("out").data_type() == kDouble));
+  return bindTask(
+      [=, out = &ctx->Out("out"), beta = real(ctx, "beta")](DeviceCtx *) { putScalar(out, correction(beta, *step)); });
+}
 
-class CorrectedRateKernel final : public BindingKernel {
-public:
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const RunScalar rate(ctx, "learning_rate", 0);
-    const int64_t *step = ctx->In("train_step").dptr<int64_t>();
-    Tensor *out = &ctx->Out("out");
-    const double beta1 = real(ctx, "beta1"), beta2 = real(ctx, "beta2");
-    if (isOnGpu(ctx))
-      return bindSingle(ctx, "adam_bias_correction_learning_rate", ctx->In("learning_rate").raw_dptr(), step, beta1,
-                        beta2, out->mut_raw_dptr(), static_cast<int32_t>(out->data_type() == kDouble));
-    return bindTask([=](DeviceCtx *) {
-      putScalar(out, rate.get() * std::sqrt(correction(beta2, *step)) / correction(beta1, *step));
-    });
-  }
-};
+std::unique_ptr<BoundKernel> bindCorrectedRate(KernelBindContext *ctx) {
+  const RunScalar rate(ctx, "learning_rate", 0);
+  const int64_t *step = ctx->In("train_step").dptr<int64_t>();
+  Tensor *out = &ctx->Out("out");
+  const double beta1 = real(ctx, "beta1"), beta2 = real(ctx, "beta2");
+  if (isOnGpu(ctx))
+    return bindSingle(ctx, "adam_bias_correction_learning_rate", ctx->In("learning_rate").raw_dptr(), step, beta1,
+                      beta2, out->mut_raw_dptr(), static_cast<int32_t>(out->data_type() == kDouble));
+  return bindTask([=](DeviceCtx *) {
+    putScalar(out, rate.get() * std::sqrt(correction(beta2, *step)) / correction(beta1, *step));
+  });
+}
 
 REGISTER_USER_OP("adam_bias_correction_factor")
     .With(TensorArgs{{"train_step"}, {"out"}})
@@ -135,7 +129,7 @@ REGISTER_USER_OP("adam_bias_correction_factor")
          "dtype: f32, or f64 for models of f64.")
     .Cases({Case("f32").In("train_step", kInt64, {1}, 0, 20),
             Case("f64").In("train_step", kInt64, {1}, 0, 20).Attr("beta", 0.999f).Attr("dtype", kDouble)})
-    .With(onCpuAndGpu<FactorKernel>());
+    .With(onCpuAndGpu<FunctionKernel<bindFactor>>());
 
 REGISTER_USER_OP("adam_bias_correction_learning_rate")
     .With(TensorArgs{{"learning_rate", "train_step"}, {"out"}})
@@ -146,7 +140,7 @@ REGISTER_USER_OP("adam_bias_correction_learning_rate")
     .Doc("out = learning_rate * sqrt(1 - beta2^(train_step + 1)) / (1 - beta1^(train_step + 1)): the rate that makes "
          "an adam_update without corrections a corrected one.")
     .Cases({Case("plain").In("learning_rate", {1}, 0, 1).In("train_step", kInt64, {1}, 0, 20).Types({kFloat, kDouble})})
-    .With(onCpuAndGpu<CorrectedRateKernel>());
+    .With(onCpuAndGpu<FunctionKernel<bindCorrectedRate>>());
 
 } // namespace
 } // namespace opc::ops::optimizer

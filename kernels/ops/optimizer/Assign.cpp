@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optimizer/UpdateOp.h"
 #include "support/CudaTask.h"
+#include "support/FunctionKernel.h"
 #include "support/StridedCopy.h"
 
 #include <cstring>
@@ -27,16 +28,13 @@ Maybe<void> inferAssign(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-class AssignKernel final : public BindingKernel {
-public:
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    Tensor &ref = ctx->Out("ref");
-    const char *from = static_cast<const char *>(ctx->In("value").raw_dptr());
-    char *to = static_cast<char *>(ref.mut_raw_dptr());
-    const int64_t bytes = ref.shape().elem_cnt() * static_cast<int64_t>(GetSizeOfDataType(ref.data_type()));
-    return bindTask([=](DeviceCtx *dev) { copyBytes(dev, from, to, bytes); });
-  }
-};
+std::unique_ptr<BoundKernel> bindAssign(KernelBindContext *ctx) {
+  Tensor &ref = ctx->Out("ref");
+  const char *from = static_cast<const char *>(ctx->In("value").raw_dptr());
+  char *to = static_cast<char *>(ref.mut_raw_dptr());
+  const int64_t bytes = ref.shape().elem_cnt() * static_cast<int64_t>(GetSizeOfDataType(ref.data_type()));
+  return bindTask([=](DeviceCtx *dev) { copyBytes(dev, from, to, bytes); });
+}
 
 REGISTER_USER_OP("assign")
     .Input("ref")
@@ -48,7 +46,7 @@ REGISTER_USER_OP("assign")
          "old value, unless the graph orders the reader after the assign (ctrl_in_op_name).")
     .Cases({Case("matrix").In("ref", {5, 7}).In("value", {5, 7}),
             Case("large").In("ref", {300, 300}).In("value", {300, 300}).Types({kFloat, kInt64})})
-    .With(onCpuAndGpu<AssignKernel>());
+    .With(onCpuAndGpu<FunctionKernel<bindAssign>>());
 
 // --- l1_l2_regularize_gradient ---------------------------------------------------------------------------------------
 
@@ -100,32 +98,28 @@ Maybe<void> inferLossScale(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-class LossScaleKernel final : public BindingKernel {
-public:
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const int64_t *count = ctx->In("count_not_finite").dptr<int64_t>();
-    float *scale = ctx->Out("loss_scale").mut_dptr<float>();
-    int64_t *good = ctx->Out("good_step_counter").mut_dptr<int64_t>();
-    const int64_t period = ctx->Attr<int64_t>("increment_period");
-    const double multiplier = real(ctx, "multiplier");
-    const int64_t *skip = ctx->Has("skip_if") ? ctx->In("skip_if").dptr<int64_t>() : nullptr;
-    if (isOnGpu(ctx))
-      return bindSingle(ctx, "dynamic_loss_scale_schedule", count, scale, good, period, multiplier, skip);
-    return bindTask([=](DeviceCtx *) {
-      if (skip && *skip != 0) return;
-      const double now = static_cast<double>(*scale);
-      if (*count != 0) {
-        *good = 0;
-        *scale = static_cast<float>(std::max(now / multiplier, 1.0));
-      } else if (*good + 1 < period) {
-        ++*good;
-      } else {
-        *good = 0;
-        *scale = static_cast<float>(std::min(now * multiplier, static_cast<double>(std::numeric_limits<float>::max())));
-      }
-    });
-  }
-};
+std::unique_ptr<BoundKernel> bindLossScale(KernelBindContext *ctx) {
+  const int64_t *count = ctx->In("count_not_finite").dptr<int64_t>();
+  float *scale = ctx->Out("loss_scale").mut_dptr<float>();
+  int64_t *good = ctx->Out("good_step_counter").mut_dptr<int64_t>();
+  const int64_t period = ctx->Attr<int64_t>("increment_period");
+  const double multiplier = real(ctx, "multiplier");
+  const int64_t *skip = ctx->Has("skip_if") ? ctx->In("skip_if").dptr<int64_t>() : nullptr;
+  if (isOnGpu(ctx)) return bindSingle(ctx, "dynamic_loss_scale_schedule", count, scale, good, period, multiplier, skip);
+  return bindTask([=](DeviceCtx *) {
+    if (skip && *skip != 0) return;
+    const double now = static_cast<double>(*scale);
+    if (*count != 0) {
+      *good = 0;
+      *scale = static_cast<float>(std::max(now / multiplier, 1.0));
+    } else if (*good + 1 < period) {
+      ++*good;
+    } else {
+      *good = 0;
+      *scale = static_cast<float>(std::min(now * multiplier, static_cast<double>(std::numeric_limits<float>::max())));
+    }
+  });
+}
 
 using Range = std::pair<double, double>;
 Case lossScaleCase(const char *name, Range count, Range scale, Range good) {
@@ -155,7 +149,7 @@ REGISTER_USER_OP("dynamic_loss_scale_schedule")
             lossScaleCase("least", {1, 9}, {1, 1.5}, {1, 9}),
             lossScaleCase("skipped", {1, 9}, {8, 16}, {1, 9}).In("skip_if", kInt64, {1}, 1, 3),
             lossScaleCase("not_skipped", {1, 9}, {8, 16}, {1, 9}).In("skip_if", kInt64, {1}, 0, 1)})
-    .With(onCpuAndGpu<LossScaleKernel>());
+    .With(onCpuAndGpu<FunctionKernel<bindLossScale>>());
 
 } // namespace
 } // namespace opc::ops::optimizer

@@ -3,6 +3,7 @@
 #include "optimizer/UpdateArguments.h"
 #include "optimizer/UpdateOp.h"
 #include "support/CudaTask.h"
+#include "support/FunctionKernel.h"
 
 #include <cmath>
 
@@ -160,26 +161,23 @@ private:
   std::vector<float> values = attr<std::vector<float>>("values"), scales = attr<std::vector<float>>("scales");
 };
 
-class ScheduleKernel final : public BindingKernel {
-public:
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const int64_t *step = ctx->In("train_step").dptr<int64_t>();
-    if (isOnGpu(ctx)) {
-      ScheduleArguments a = Schedule(ctx->user_op_conf()).arguments();
-      a.step = step;
-      a.out = ctx->Out("out").mut_raw_dptr();
-      a.isDouble = ctx->Out("out").data_type() == kDouble;
-      a.fault = cuda::CudaLaunch::of(ctx->device_ctx()).watch(*ctx, "train_step", [](int64_t, int64_t value) {
-        return "train_step is " + std::to_string(value);
-      });
-      return bindSingle(ctx, "learning_rate_schedule", a);
-    }
-    return bindTask([=, out = &ctx->Out("out"), schedule = Schedule(ctx->user_op_conf())](DeviceCtx *) {
-      if (*step < 0) throw ContractError("train_step is " + std::to_string(*step));
-      putScalar(out, schedule.at(*step));
+std::unique_ptr<BoundKernel> bindSchedule(KernelBindContext *ctx) {
+  const int64_t *step = ctx->In("train_step").dptr<int64_t>();
+  if (isOnGpu(ctx)) {
+    ScheduleArguments a = Schedule(ctx->user_op_conf()).arguments();
+    a.step = step;
+    a.out = ctx->Out("out").mut_raw_dptr();
+    a.isDouble = ctx->Out("out").data_type() == kDouble;
+    a.fault = cuda::CudaLaunch::of(ctx->device_ctx()).watch(*ctx, "train_step", [](int64_t, int64_t value) {
+      return "train_step is " + std::to_string(value);
     });
+    return bindSingle(ctx, "learning_rate_schedule", a);
   }
-};
+  return bindTask([=, out = &ctx->Out("out"), schedule = Schedule(ctx->user_op_conf())](DeviceCtx *) {
+    if (*step < 0) throw ContractError("train_step is " + std::to_string(*step));
+    putScalar(out, schedule.at(*step));
+  });
+}
 
 Maybe<void> infer(InferContext *ctx) {
   JUST(checkScalar(ctx, "train_step", kInt64));
@@ -284,7 +282,7 @@ REGISTER_USER_OP("learning_rate_schedule")
                 .Attr("end_factor", 0.75)
                 .Attr<int64_t>("total_iters", 20),
             decay("constant_lr", "constant_lr", 5).Attr("factor", 0.25).Attr<int64_t>("total_iters", 20)})
-    .With(onCpuAndGpu<ScheduleKernel>());
+    .With(onCpuAndGpu<FunctionKernel<bindSchedule>>());
 
 } // namespace
 } // namespace opc::ops::optimizer

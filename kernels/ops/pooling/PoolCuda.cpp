@@ -3,6 +3,7 @@
 #include "pooling/PoolArguments.h"
 #include "pooling/PoolGeometry.h"
 #include "support/CudaTask.h"
+#include "support/FunctionKernel.h"
 #include "support/IndexWatch.h"
 
 namespace opc::ops {
@@ -34,17 +35,15 @@ std::unique_ptr<BoundKernel> bindPool(KernelBindContext *ctx, const std::string 
   return bindGrid(ctx, kernelOf(name, ctx->Desc("x").data_type()), count, grid, a);
 }
 
-template <Pooling kKind> class PoolCuda final : public BindingKernel {
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const PoolGeometry g = poolGeometry(ctx, kKind);
-    PoolArguments a = argumentsOf(ctx, g, kKind);
-    a.x = ctx->In("x").raw_dptr();
-    a.out = ctx->Out("y").mut_raw_dptr();
-    if (ctx->Has("indice")) a.indicesOut = ctx->Out("indice").mut_dptr<int64_t>();
-    const int64_t count = a.planes * g.outPlane();
-    return bindPool(ctx, kKind == Pooling::kMax ? "max_pool" : "avg_pool", a, count, cuda::blocksFor(count));
-  }
-};
+template <Pooling kKind> std::unique_ptr<BoundKernel> bindPooling(KernelBindContext *ctx) {
+  const PoolGeometry g = poolGeometry(ctx, kKind);
+  PoolArguments a = argumentsOf(ctx, g, kKind);
+  a.x = ctx->In("x").raw_dptr();
+  a.out = ctx->Out("y").mut_raw_dptr();
+  if (ctx->Has("indice")) a.indicesOut = ctx->Out("indice").mut_dptr<int64_t>();
+  const int64_t count = a.planes * g.outPlane();
+  return bindPool(ctx, kKind == Pooling::kMax ? "max_pool" : "avg_pool", a, count, cuda::blocksFor(count));
+}
 
 /// The elements of x that an element looks at when it gathers: those of each window that it is in.
 bool isGathered(const PoolGeometry &g) {
@@ -53,31 +52,29 @@ bool isGathered(const PoolGeometry &g) {
   return windows * volume(g.kernel) <= 1024;
 }
 
-template <Pooling kKind> class PoolGradCuda final : public BindingKernel {
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const PoolGeometry g = poolGeometry(ctx, kKind);
-    PoolArguments a = argumentsOf(ctx, g, kKind);
-    a.dy = ctx->In("dy").raw_dptr();
-    a.out = ctx->Out("dx").mut_raw_dptr();
-    const int64_t count = a.planes * g.inPlane();
-    if (kKind != Pooling::kMax) return bindPool(ctx, "avg_pool_grad", a, count, cuda::blocksFor(count));
-    a.x = ctx->In("x").raw_dptr();
-    if (ctx->Has("indice")) {
-      a.indices = ctx->In("indice").dptr<int64_t>();
-      a.fault = watchIndices(ctx, "indice", ctx->In("indice").shape(), g.inPlane(), "the positions of x");
-    }
-    if (!a.indices && isGathered(g)) return bindPool(ctx, "max_pool_grad_gather", a, count, cuda::blocksFor(count));
-    const int64_t blocks = a.planes * ((g.inPlane() + 2047) / 2048);
-    return bindPool(ctx, "max_pool_grad_scatter", a, count, cuda::gridOf(blocks));
+template <Pooling kKind> std::unique_ptr<BoundKernel> bindPoolGrad(KernelBindContext *ctx) {
+  const PoolGeometry g = poolGeometry(ctx, kKind);
+  PoolArguments a = argumentsOf(ctx, g, kKind);
+  a.dy = ctx->In("dy").raw_dptr();
+  a.out = ctx->Out("dx").mut_raw_dptr();
+  const int64_t count = a.planes * g.inPlane();
+  if (kKind != Pooling::kMax) return bindPool(ctx, "avg_pool_grad", a, count, cuda::blocksFor(count));
+  a.x = ctx->In("x").raw_dptr();
+  if (ctx->Has("indice")) {
+    a.indices = ctx->In("indice").dptr<int64_t>();
+    a.fault = watchIndices(ctx, "indice", ctx->In("indice").shape(), g.inPlane(), "the positions of x");
   }
-};
+  if (!a.indices && isGathered(g)) return bindPool(ctx, "max_pool_grad_gather", a, count, cuda::blocksFor(count));
+  const int64_t blocks = a.planes * ((g.inPlane() + 2047) / 2048);
+  return bindPool(ctx, "max_pool_grad_scatter", a, count, cuda::gridOf(blocks));
+}
 
-template <class> using MaxPool = PoolCuda<Pooling::kMax>;
-template <class> using AvgPool = PoolCuda<Pooling::kAvg>;
-template <class> using AdaptivePool = PoolCuda<Pooling::kAdaptive>;
-template <class> using MaxPoolGrad = PoolGradCuda<Pooling::kMax>;
-template <class> using AvgPoolGrad = PoolGradCuda<Pooling::kAvg>;
-template <class> using AdaptivePoolGrad = PoolGradCuda<Pooling::kAdaptive>;
+template <class> using MaxPool = FunctionKernel<bindPooling<Pooling::kMax>>;
+template <class> using AvgPool = FunctionKernel<bindPooling<Pooling::kAvg>>;
+template <class> using AdaptivePool = FunctionKernel<bindPooling<Pooling::kAdaptive>>;
+template <class> using MaxPoolGrad = FunctionKernel<bindPoolGrad<Pooling::kMax>>;
+template <class> using AvgPoolGrad = FunctionKernel<bindPoolGrad<Pooling::kAvg>>;
+template <class> using AdaptivePoolGrad = FunctionKernel<bindPoolGrad<Pooling::kAdaptive>>;
 
 using MaxTypes = Join<types::Floating, types::Of<int32_t>>;
 const KernelOptions kOnGpu = onGpu();

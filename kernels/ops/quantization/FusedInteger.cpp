@@ -6,6 +6,7 @@
 #include "IntegerConvolution.h"
 #include "IntegerMatmul.h"
 #include "convolution/ConvOp.h"
+#include "support/FunctionKernel.h"
 
 namespace opc::ops {
 
@@ -39,13 +40,11 @@ Maybe<ShardingRule> convSharding(const SbpContext &ctx) {
                       {out});
 }
 
-class FusedIntegerConvKernel final : public BindingKernel {
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    return bindIntegerConv(
-        ctx, valueOf(fusedIntegerGeometry(ctx->Desc("in"), ctx->Desc("weight"), ctx->user_op_conf(), Extent::kPiece)),
-        finishOf(ctx));
-  }
-};
+std::unique_ptr<BoundKernel> bindFusedIntegerConv(KernelBindContext *ctx) {
+  return bindIntegerConv(
+      ctx, valueOf(fusedIntegerGeometry(ctx->Desc("in"), ctx->Desc("weight"), ctx->user_op_conf(), Extent::kPiece)),
+      finishOf(ctx));
+}
 
 Maybe<void> inferProduct(InferContext *ctx) {
   const MatrixSizes s = JUST(inferIntegerProduct(ctx, ctx->Attr<DataType>("dtype")));
@@ -68,11 +67,9 @@ Maybe<ShardingRule> productSharding(const SbpContext &ctx) {
                                           {{batches, "m", "n"}}));
 }
 
-class FusedIntegerMatmulKernel final : public BindingKernel {
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    return bindIntegerProduct(ctx, finishOf(ctx));
-  }
-};
+std::unique_ptr<BoundKernel> bindFusedIntegerMatmul(KernelBindContext *ctx) {
+  return bindIntegerProduct(ctx, finishOf(ctx));
+}
 
 void finishArgs(OpRegistry &op) {
   op.OptionalInput("bias")
@@ -137,7 +134,7 @@ REGISTER_USER_OP("fused_integer_conv2d")
                 .Attr("relu", true)
                 .Attr("data_format", std::string("channels_last")),
             bytes("no_samples", "in", {0, 2, 4, 4}, "weight", {3, 2, 3, 3}).In("scale", kFloat, {}, 0.001, 0.002)})
-    .Kernel<FusedIntegerConvKernel>();
+    .Kernel<FunctionKernel<bindFusedIntegerConv>>();
 
 REGISTER_USER_OP("fused_integer_matmul")
     .Input("a")
@@ -174,7 +171,7 @@ REGISTER_USER_OP("fused_integer_matmul")
                 .Attr("dtype", kFloat)
                 .Attr("relu", true),
             bytes("no_terms", "a", {2, 0}, "b", {0, 3}).In("bias", kInt32, {3}, -9, 9).In("scale", kFloat, {}, 0.1, 1)})
-    .Kernel<FusedIntegerMatmulKernel>();
+    .Kernel<FunctionKernel<bindFusedIntegerMatmul>>();
 
 } // namespace
 } // namespace opc::ops

@@ -6,6 +6,7 @@
 #include "quantization/FusedInteger.h"
 #include "quantization/QuantizationArguments.h"
 #include "support/CudaTask.h"
+#include "support/FunctionKernel.h"
 
 namespace opc::ops {
 namespace {
@@ -57,34 +58,32 @@ template <bool kFused> class IntegerConvCuda final : public BindingKernel {
   }
 };
 
-class IntegerMatmulCuda final : public BindingKernel {
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Shape &out = ctx->Out("out").shape(), &left = ctx->In("a").shape();
-    IntegerMatmulArguments a{};
-    a.a = operandOf(ctx, "a");
-    a.b = operandOf(ctx, "b");
-    if (ctx->Has("bias")) a.bias = ctx->In("bias").dptr<int32_t>();
-    a.out = ctx->Out("out").mut_raw_dptr();
-    a.finish = finishOf(ctx);
-    a.rank = static_cast<int32_t>(out.NumAxes() - 2);
-    a.m = out.At(a.rank);
-    a.n = out.At(a.rank + 1);
-    a.k = left.At(left.NumAxes() - 1);
-    a.batches = out.Count(0, a.rank);
-    a.transB = ctx->Attr<bool>("transpose_b");
-    for (int32_t i = 0; i < a.rank; ++i) a.dims[i] = out.At(i);
-    batchSteps(left, out, a.stepA);
-    batchSteps(ctx->In("b").shape(), out, a.stepB);
-    return bindGrid(ctx, "integer_matmul_tiles", out.elem_cnt(), gridOfTiles(a.m, a.n, a.batches), a);
-  }
-};
+std::unique_ptr<BoundKernel> bindIntegerMatmul(KernelBindContext *ctx) {
+  const Shape &out = ctx->Out("out").shape(), &left = ctx->In("a").shape();
+  IntegerMatmulArguments a{};
+  a.a = operandOf(ctx, "a");
+  a.b = operandOf(ctx, "b");
+  if (ctx->Has("bias")) a.bias = ctx->In("bias").dptr<int32_t>();
+  a.out = ctx->Out("out").mut_raw_dptr();
+  a.finish = finishOf(ctx);
+  a.rank = static_cast<int32_t>(out.NumAxes() - 2);
+  a.m = out.At(a.rank);
+  a.n = out.At(a.rank + 1);
+  a.k = left.At(left.NumAxes() - 1);
+  a.batches = out.Count(0, a.rank);
+  a.transB = ctx->Attr<bool>("transpose_b");
+  for (int32_t i = 0; i < a.rank; ++i) a.dims[i] = out.At(i);
+  batchSteps(left, out, a.stepA);
+  batchSteps(ctx->In("b").shape(), out, a.stepB);
+  return bindGrid(ctx, "integer_matmul_tiles", out.elem_cnt(), gridOfTiles(a.m, a.n, a.batches), a);
+}
 
 REGISTER_KERNELS("integer_conv1d").Kernel<IntegerConvCuda<false>>(onGpu());
 REGISTER_KERNELS("integer_conv2d").Kernel<IntegerConvCuda<false>>(onGpu());
 REGISTER_KERNELS("integer_conv3d").Kernel<IntegerConvCuda<false>>(onGpu());
-REGISTER_KERNELS("integer_matmul").Kernel<IntegerMatmulCuda>(onGpu());
+REGISTER_KERNELS("integer_matmul").Kernel<FunctionKernel<bindIntegerMatmul>>(onGpu());
 REGISTER_KERNELS("fused_integer_conv2d").Kernel<IntegerConvCuda<true>>(onGpu());
-REGISTER_KERNELS("fused_integer_matmul").Kernel<IntegerMatmulCuda>(onGpu());
+REGISTER_KERNELS("fused_integer_matmul").Kernel<FunctionKernel<bindIntegerMatmul>>(onGpu());
 
 } // namespace
 } // namespace opc::ops

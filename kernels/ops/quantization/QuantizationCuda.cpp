@@ -3,6 +3,7 @@
 #include "Quantized.h"
 #include "quantization/QuantizationArguments.h"
 #include "support/CudaTask.h"
+#include "support/FunctionKernel.h"
 
 namespace opc::ops {
 namespace {
@@ -36,49 +37,43 @@ QuantizationArguments argumentsOf(KernelBindContext *ctx, const Tensor &quantize
   return a;
 }
 
-template <class> class QuantizeCuda final : public BindingKernel {
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const QuantizationArguments a = argumentsOf(ctx, ctx->Out("out"));
-    return bindLaunch(ctx, kernelOf(ctx->op_type_name(), ctx->In("in").data_type()), a.n, a);
-  }
-};
-template <class> class DequantizeCuda final : public BindingKernel {
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const QuantizationArguments a = argumentsOf(ctx, ctx->In("in"));
-    return bindLaunch(ctx, kernelOf(ctx->op_type_name(), ctx->In("scale").data_type()), a.n, a);
-  }
-};
+std::unique_ptr<BoundKernel> bindQuantize(KernelBindContext *ctx) {
+  const QuantizationArguments a = argumentsOf(ctx, ctx->Out("out"));
+  return bindLaunch(ctx, kernelOf(ctx->op_type_name(), ctx->In("in").data_type()), a.n, a);
+}
+std::unique_ptr<BoundKernel> bindDequantize(KernelBindContext *ctx) {
+  const QuantizationArguments a = argumentsOf(ctx, ctx->In("in"));
+  return bindLaunch(ctx, kernelOf(ctx->op_type_name(), ctx->In("scale").data_type()), a.n, a);
+}
 
 constexpr int64_t kRangeBlocks = 256;
 
-class DynamicQuantizeCuda final : public BindingKernel {
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    cuda::CudaLaunch &device = cuda::CudaLaunch::of(ctx->device_ctx());
-    DynamicQuantizationArguments a{};
-    a.in = ctx->In("in").dptr<float>();
-    a.n = ctx->In("in").shape().elem_cnt();
-    a.ranges = ctx->Tmp<float>();
-    a.scale = ctx->Out("scale").mut_dptr<float>();
-    a.out = ctx->Out("out").mut_dptr<uint8_t>();
-    a.zero = ctx->Out("zero_point").mut_dptr<uint8_t>();
-    const cuda::Dim3 grid = cuda::blocksFor(a.n, kRangeBlocks);
-    a.blocks = grid.x;
-    return bindTask([=, ranges = device.function("dynamic_quantize_ranges"),
-                     steps = device.function("dynamic_quantize_steps")](DeviceCtx *dev) {
-      cuda::CudaLaunch::of(dev).run(ranges, grid, {cuda::kBlock, 1, 1}, 0, a);
-      cuda::CudaLaunch::of(dev).run(steps, cuda::blocksFor(a.n), {cuda::kBlock, 1, 1}, 0, a);
-    });
-  }
-};
+std::unique_ptr<BoundKernel> bindDynamicQuantize(KernelBindContext *ctx) {
+  cuda::CudaLaunch &device = cuda::CudaLaunch::of(ctx->device_ctx());
+  DynamicQuantizationArguments a{};
+  a.in = ctx->In("in").dptr<float>();
+  a.n = ctx->In("in").shape().elem_cnt();
+  a.ranges = ctx->Tmp<float>();
+  a.scale = ctx->Out("scale").mut_dptr<float>();
+  a.out = ctx->Out("out").mut_dptr<uint8_t>();
+  a.zero = ctx->Out("zero_point").mut_dptr<uint8_t>();
+  const cuda::Dim3 grid = cuda::blocksFor(a.n, kRangeBlocks);
+  a.blocks = grid.x;
+  return bindTask([=, ranges = device.function("dynamic_quantize_ranges"),
+                   steps = device.function("dynamic_quantize_steps")](DeviceCtx *dev) {
+    cuda::CudaLaunch::of(dev).run(ranges, grid, {cuda::kBlock, 1, 1}, 0, a);
+    cuda::CudaLaunch::of(dev).run(steps, cuda::blocksFor(a.n), {cuda::kBlock, 1, 1}, 0, a);
+  });
+}
 size_t rangeBytes(InferContext *) { return 2 * kRangeBlocks * sizeof(float); }
 
-template <class> using Quantize = QuantizeCuda<void>;
-template <class> using Dequantize = DequantizeCuda<void>;
+template <class> using Quantize = FunctionKernel<bindQuantize>;
+template <class> using Dequantize = FunctionKernel<bindDequantize>;
 
 REGISTER_KERNELS("quantize_linear").Kernel<Quantize, types::Floating>("in", onGpu());
-REGISTER_KERNELS("requantize").Kernel<QuantizeCuda<void>>(onGpu());
+REGISTER_KERNELS("requantize").Kernel<FunctionKernel<bindQuantize>>(onGpu());
 REGISTER_KERNELS("dequantize_linear").Kernel<Dequantize, types::Floating>("scale", onGpu());
-REGISTER_KERNELS("dynamic_quantize_linear").Kernel<DynamicQuantizeCuda>(onGpu().TmpSize(rangeBytes));
+REGISTER_KERNELS("dynamic_quantize_linear").Kernel<FunctionKernel<bindDynamicQuantize>>(onGpu().TmpSize(rangeBytes));
 
 } // namespace
 } // namespace opc::ops

@@ -78,44 +78,41 @@ PatchArguments patchArguments(const Patches &p, int64_t planes, const void *from
           p.padW, p.strideH, p.strideW, p.dilationH, p.dilationW, p.oh, p.ow};
 }
 
-class UnfoldKernel final : public BindingKernel {
-public:
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor &x = ctx->In("x");
-    const Shape &in = x.shape();
-    const Patches p = valueOf(patches(*ctx, in.At(2), in.At(3)));
-    const void *from = x.raw_dptr();
-    void *to = ctx->Out("y").mut_raw_dptr();
-    const int64_t planes = in.Count(0, 2), taps = p.kh * p.kw;
-    if (isOnGpu(ctx))
-      return bindLaunch(ctx, kernelOf("unfold", elementSize(x)), ctx->Out("y").shape().elem_cnt(),
-                        patchArguments(p, planes, from, to));
-    return withElementSize(elementSize(x), [&](auto tag) {
-      using T = decltype(tag);
-      return bindTask([=](DeviceCtx *dev) {
-        dev->parallelFor(planes * taps, std::max<int64_t>(1, 16384 / (p.oh * p.ow)), [&](int64_t b, int64_t e) {
-          for (int64_t job = b; job < e; ++job) {
-            const T *plane = static_cast<const T *>(from) + job / taps * p.h * p.w;
-            T *row = static_cast<T *>(to) + job * p.oh * p.ow;
-            const int64_t tap = job % taps, dy = tap / p.kw * p.dilationH - p.padH,
-                          dx = tap % p.kw * p.dilationW - p.padW;
-            const auto [lo, hi] = inside(dx, p.strideW, p.w, p.ow);
-            for (int64_t oy = 0; oy < p.oh; ++oy, row += p.ow) {
-              const int64_t iy = oy * p.strideH + dy;
-              if (iy < 0 || iy >= p.h) {
-                std::fill_n(row, p.ow, T(0));
-                continue;
-              }
-              std::fill_n(row, lo, T(0));
-              for (int64_t ox = lo; ox < hi; ++ox) row[ox] = plane[iy * p.w + ox * p.strideW + dx];
-              std::fill(row + hi, row + p.ow, T(0));
+std::unique_ptr<BoundKernel> bindUnfold(KernelBindContext *ctx) {
+  const Tensor &x = ctx->In("x");
+  const Shape &in = x.shape();
+  const Patches p = valueOf(patches(*ctx, in.At(2), in.At(3)));
+  const void *from = x.raw_dptr();
+  void *to = ctx->Out("y").mut_raw_dptr();
+  const int64_t planes = in.Count(0, 2), taps = p.kh * p.kw;
+  if (isOnGpu(ctx))
+    return bindLaunch(ctx, kernelOf("unfold", elementSize(x)), ctx->Out("y").shape().elem_cnt(),
+                      patchArguments(p, planes, from, to));
+  return withElementSize(elementSize(x), [&](auto tag) {
+    using T = decltype(tag);
+    return bindTask([=](DeviceCtx *dev) {
+      dev->parallelFor(planes * taps, std::max<int64_t>(1, 16384 / (p.oh * p.ow)), [&](int64_t b, int64_t e) {
+        for (int64_t job = b; job < e; ++job) {
+          const T *plane = static_cast<const T *>(from) + job / taps * p.h * p.w;
+          T *row = static_cast<T *>(to) + job * p.oh * p.ow;
+          const int64_t tap = job % taps, dy = tap / p.kw * p.dilationH - p.padH,
+                        dx = tap % p.kw * p.dilationW - p.padW;
+          const auto [lo, hi] = inside(dx, p.strideW, p.w, p.ow);
+          for (int64_t oy = 0; oy < p.oh; ++oy, row += p.ow) {
+            const int64_t iy = oy * p.strideH + dy;
+            if (iy < 0 || iy >= p.h) {
+              std::fill_n(row, p.ow, T(0));
+              continue;
             }
+            std::fill_n(row, lo, T(0));
+            for (int64_t ox = lo; ox < hi; ++ox) row[ox] = plane[iy * p.w + ox * p.strideW + dx];
+            std::fill(row + hi, row + p.ow, T(0));
           }
-        });
+        }
       });
     });
-  }
-};
+  });
+}
 
 template <class T> class FoldKernel final : public StagedKernel<T> {
 public:
@@ -177,7 +174,7 @@ REGISTER_USER_OP("unfold")
          "x (batch, channels, height, width) as columns.")
     .Cases({sample("plain", {2, 3, 5, 6}, {3, 2}, {0, 0}, {1, 1}, {1, 1}).Types({kFloat, kDouble, kFloat16}),
             sample("strided", {1, 2, 7, 6}, {3, 3}, {1, 2}, {2, 1}, {1, 2}).Types({kFloat, kDouble, kFloat16})})
-    .With(onCpuAndGpu<UnfoldKernel>());
+    .With(onCpuAndGpu<FunctionKernel<bindUnfold>>());
 
 REGISTER_USER_OP("fold")
     .With(TensorArgs{{"x"}, {"y"}})

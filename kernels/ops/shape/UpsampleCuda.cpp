@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shape/UpsampleArguments.h"
 #include "support/CudaTask.h"
+#include "support/FunctionKernel.h"
 #include "support/Operator.h"
 
 namespace opc::ops {
@@ -16,25 +17,23 @@ UpsampleAxis axisOf(int64_t in, int64_t out, bool align, double scale) {
 }
 
 /// kAligned: of an op that can align corners.
-template <bool kAligned> class UpsampleCuda final : public BindingKernel {
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const bool backward = ctx->Has("dy");
-    const Shape &in = ctx->Desc("x").shape(), &out = ctx->Desc(backward ? "dy" : "y").shape();
-    const bool sized = !ctx->Attr<std::vector<int64_t>>("output_size").empty();
-    UpsampleArguments a{};
-    if constexpr (kAligned) a.align = ctx->Attr<bool>("align_corners");
-    a.from = ctx->In(backward ? "dy" : "x").raw_dptr();
-    a.to = ctx->Out(backward ? "dx" : "y").mut_raw_dptr();
-    a.planes = in.Count(0, 2);
-    a.rows = axisOf(in.At(2), out.At(2), a.align, sized ? 0 : ctx->Attr<double>("height_scale"));
-    a.columns = axisOf(in.At(3), out.At(3), a.align, sized ? 0 : ctx->Attr<double>("width_scale"));
-    return bindLaunch(ctx, kernelOf(ctx->op_type_name(), ctx->Desc("x").data_type()), (backward ? in : out).elem_cnt(),
-                      a);
-  }
-};
+template <bool kAligned> std::unique_ptr<BoundKernel> bindUpsample(KernelBindContext *ctx) {
+  const bool backward = ctx->Has("dy");
+  const Shape &in = ctx->Desc("x").shape(), &out = ctx->Desc(backward ? "dy" : "y").shape();
+  const bool sized = !ctx->Attr<std::vector<int64_t>>("output_size").empty();
+  UpsampleArguments a{};
+  if constexpr (kAligned) a.align = ctx->Attr<bool>("align_corners");
+  a.from = ctx->In(backward ? "dy" : "x").raw_dptr();
+  a.to = ctx->Out(backward ? "dx" : "y").mut_raw_dptr();
+  a.planes = in.Count(0, 2);
+  a.rows = axisOf(in.At(2), out.At(2), a.align, sized ? 0 : ctx->Attr<double>("height_scale"));
+  a.columns = axisOf(in.At(3), out.At(3), a.align, sized ? 0 : ctx->Attr<double>("width_scale"));
+  return bindLaunch(ctx, kernelOf(ctx->op_type_name(), ctx->Desc("x").data_type()), (backward ? in : out).elem_cnt(),
+                    a);
+}
 
-template <class> using Nearest = UpsampleCuda<false>;
-template <class> using Smooth = UpsampleCuda<true>;
+template <class> using Nearest = FunctionKernel<bindUpsample<false>>;
+template <class> using Smooth = FunctionKernel<bindUpsample<true>>;
 const KernelOptions kOnGpu = onGpu();
 
 REGISTER_KERNELS("upsample_nearest_2d").Kernel<Nearest, types::Floating>("x", kOnGpu);

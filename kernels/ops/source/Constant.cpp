@@ -1,6 +1,7 @@
 // constant, constant_like, zero_like, ones_like: tensors filled with one value.
 // SPDX-License-Identifier: Apache-2.0
 #include "support/ConvertElements.h"
+#include "support/FunctionKernel.h"
 #include "support/Operator.h"
 #include "support/StridedCopy.h"
 
@@ -44,13 +45,10 @@ std::unique_ptr<BoundKernel> fill(KernelBindContext *ctx, DataType from, const v
   return bindTask([=](DeviceCtx *dev) { fillElements(dev, size, &element, to, n); });
 }
 
-class ConstantKernel final : public BindingKernel {
-public:
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    if (ctx->Attr<bool>("is_floating_value")) return fill(ctx, kDouble, &ctx->Attr<double>("floating_value"));
-    return fill(ctx, kInt64, &ctx->Attr<int64_t>("integer_value"));
-  }
-};
+std::unique_ptr<BoundKernel> bindConstant(KernelBindContext *ctx) {
+  if (ctx->Attr<bool>("is_floating_value")) return fill(ctx, kDouble, &ctx->Attr<double>("floating_value"));
+  return fill(ctx, kInt64, &ctx->Attr<int64_t>("integer_value"));
+}
 
 template <int64_t kValue> class FillKernel final : public BindingKernel {
 public:
@@ -96,7 +94,7 @@ REGISTER_USER_OP("constant")
                 .Attr("dtype", kFloat16)
                 .Attr("floating_value", 0.1)
                 .Attr("is_floating_value", true)})
-    .With(onCpuAndGpu<ConstantKernel>());
+    .With(onCpuAndGpu<FunctionKernel<bindConstant>>());
 
 REGISTER_USER_OP("constant_like")
     .With(TensorArgs{{"like"}, {"out"}})
@@ -113,7 +111,7 @@ REGISTER_USER_OP("constant_like")
                 .Attr("is_floating_value", true)
                 .Types({kFloat, kDouble, kFloat16}),
             Case("int").In("like", {2, 3}).Attr<int64_t>("integer_value", 3).Types({kInt8, kInt64})})
-    .With(onCpuAndGpu<ConstantKernel>());
+    .With(onCpuAndGpu<FunctionKernel<bindConstant>>());
 
 REGISTER_USER_OP("zero_like")
     .Alias("zeros_like")

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/ConvertElements.h"
 #include "support/CudaTask.h"
+#include "support/FunctionKernel.h"
 #include "support/Operator.h"
 #include "support/PieceRange.h"
 #include "support/StoredTypes.h"
@@ -104,29 +105,25 @@ Maybe<void> inferEye(InferContext *ctx) {
   return setOut(ctx, "out", TensorDesc(Shape({rows, cols}), type));
 }
 
-class EyeKernel final : public BindingKernel {
-public:
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const PieceRange rows = pieceRange(ctx, "out", 0), cols = pieceRange(ctx, "out", 1);
-    const int64_t first = std::max(rows.begin, cols.begin),
-                  last = std::min(rows.end(), cols.end()); // ones of the whole
-    const DataType type = ctx->Attr<DataType>("dtype");
-    const size_t size = GetSizeOfDataType(type);
-    uint64_t one = 0;
-    const int64_t oneInt = 1;
-    converter(kInt64, type)(&oneInt, &one, 1);
-    char *to = static_cast<char *>(ctx->Out("out").mut_raw_dptr());
-    if (isOnGpu(ctx))
-      return bindLaunch(ctx, kernelOf("eye", size), rows.size * cols.size, static_cast<void *>(to), one,
-                        rows.size * cols.size, cols.size, rows.begin, cols.begin);
-    return bindTask([=](DeviceCtx *) {
-      if (rows.size * cols.size == 0) return;
-      std::memset(to, 0, static_cast<size_t>(rows.size * cols.size) * size);
-      for (int64_t i = first; i < last; ++i)
-        std::memcpy(to + (rows.place(i) * cols.size + cols.place(i)) * static_cast<int64_t>(size), &one, size);
-    });
-  }
-};
+std::unique_ptr<BoundKernel> bindEye(KernelBindContext *ctx) {
+  const PieceRange rows = pieceRange(ctx, "out", 0), cols = pieceRange(ctx, "out", 1);
+  const int64_t first = std::max(rows.begin, cols.begin), last = std::min(rows.end(), cols.end()); // ones of the whole
+  const DataType type = ctx->Attr<DataType>("dtype");
+  const size_t size = GetSizeOfDataType(type);
+  uint64_t one = 0;
+  const int64_t oneInt = 1;
+  converter(kInt64, type)(&oneInt, &one, 1);
+  char *to = static_cast<char *>(ctx->Out("out").mut_raw_dptr());
+  if (isOnGpu(ctx))
+    return bindLaunch(ctx, kernelOf("eye", size), rows.size * cols.size, static_cast<void *>(to), one,
+                      rows.size * cols.size, cols.size, rows.begin, cols.begin);
+  return bindTask([=](DeviceCtx *) {
+    if (rows.size * cols.size == 0) return;
+    std::memset(to, 0, static_cast<size_t>(rows.size * cols.size) * size);
+    for (int64_t i = first; i < last; ++i)
+      std::memcpy(to + (rows.place(i) * cols.size + cols.place(i)) * static_cast<int64_t>(size), &one, size);
+  });
+}
 
 REGISTER_USER_OP("arange")
     .Output("out")
@@ -189,7 +186,7 @@ REGISTER_USER_OP("eye")
     .Doc("The rows x cols matrix with ones on the main diagonal and zeros elsewhere.")
     .Cases({Case("square").Attr("dtype", kFloat).Attr<int64_t>("rows", 3).Attr<int64_t>("cols", 3),
             Case("wide").Attr("dtype", kInt64).Attr<int64_t>("rows", 2).Attr<int64_t>("cols", 5)})
-    .With(onCpuAndGpu<EyeKernel>());
+    .With(onCpuAndGpu<FunctionKernel<bindEye>>());
 
 } // namespace
 } // namespace opc::ops
