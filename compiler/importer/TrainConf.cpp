@@ -10,87 +10,59 @@
 namespace opc {
 namespace {
 
+namespace pb = google::protobuf;
+using Field = pb::FieldDescriptor;
 using Attrs = std::map<std::string, AttrValue>;
 
-/// Attributes of learning_rate_schedule (its doc has the formulas).
-bool readDecay(const graph::LearningRateDecayConf &conf, Attrs *attrs) {
-  auto put = [&](const char *name, auto value) { (*attrs)[name] = AttrValue(value); };
-  auto type = [&](const char *name) { put("decay_type", std::string(name)); };
-  auto list = [](const auto &field) { return std::vector<int64_t>(field.begin(), field.end()); };
-  auto floats = [](const auto &field) {
-    std::vector<float> v;
-    for (double x : field) v.push_back(static_cast<float>(x));
-    return v;
+/// The value of a field, as an attribute: lists of numbers are f32 there.
+AttrValue valueOf(const pb::Message &conf, const Field *f) {
+  const pb::Reflection *r = conf.GetReflection();
+  const auto list = [](const auto &field, auto number) {
+    std::vector<decltype(number)> v;
+    for (const auto x : field) v.push_back(static_cast<decltype(number)>(x));
+    return AttrValue(v);
   };
-  if (conf.exclude_warmup()) put("exclude_warmup", true);
-  auto rate = [&](const char *name, const auto &c) {
-    type(name);
-    put("decay_batches", c.decay_batches());
-    put("decay_rate", c.decay_rate());
-    put("staircase", c.staircase());
+  switch (f->cpp_type()) {
+  case Field::CPPTYPE_BOOL: return AttrValue(r->GetBool(conf, f));
+  case Field::CPPTYPE_FLOAT: return AttrValue(r->GetFloat(conf, f));
+  case Field::CPPTYPE_DOUBLE:
+    return f->is_repeated() ? list(r->GetRepeatedField<double>(conf, f), 0.0F) : AttrValue(r->GetDouble(conf, f));
+  default:
+    return f->is_repeated() ? list(r->GetRepeatedField<int64_t>(conf, f), int64_t{}) : AttrValue(r->GetInt64(conf, f));
+  }
+}
+/// Each field of a configuration is the attribute of its name.
+void putFields(const pb::Message &conf, Attrs *attrs) {
+  for (int i = 0; i < conf.GetDescriptor()->field_count(); ++i) {
+    const Field *f = conf.GetDescriptor()->field(i);
+    (*attrs)[std::string(f->name())] = valueOf(conf, f);
+  }
+}
+
+/// Attributes of learning_rate_schedule (its doc has the formulas).
+void readDecay(const graph::LearningRateDecayConf &conf, Attrs *attrs) {
+  using Decay = graph::LearningRateDecayConf;
+  if (conf.exclude_warmup()) (*attrs)["exclude_warmup"] = AttrValue(true);
+  const auto put = [&](const char *type, const pb::Message &kind) {
+    (*attrs)["decay_type"] = AttrValue(std::string(type));
+    putFields(kind, attrs);
   };
   switch (conf.type_case()) {
-  case graph::LearningRateDecayConf::kExponentialConf: rate("exponential", conf.exponential_conf()); return true;
-  case graph::LearningRateDecayConf::kInverseTimeConf: rate("inverse_time", conf.inverse_time_conf()); return true;
-  case graph::LearningRateDecayConf::kNaturalExpConf: rate("natural_exp", conf.natural_exp_conf()); return true;
-  case graph::LearningRateDecayConf::kPiecewiseConstantConf:
-    type("piecewise_constant");
-    put("boundaries", list(conf.piecewise_constant_conf().boundaries()));
-    put("values", floats(conf.piecewise_constant_conf().values()));
-    return true;
-  case graph::LearningRateDecayConf::kPolynomialConf:
-    type("polynomial");
-    put("decay_batches", conf.polynomial_conf().decay_batches());
-    put("end_learning_rate", conf.polynomial_conf().end_learning_rate());
-    put("power", conf.polynomial_conf().power());
-    put("cycle", conf.polynomial_conf().cycle());
-    return true;
-  case graph::LearningRateDecayConf::kCosineConf:
-    type("cosine");
-    put("decay_batches", conf.cosine_conf().decay_batches());
-    put("alpha", conf.cosine_conf().alpha());
-    return true;
-  case graph::LearningRateDecayConf::kLinearCosineConf:
-    type("linear_cosine");
-    put("decay_batches", conf.linear_cosine_conf().decay_batches());
-    put("num_periods", conf.linear_cosine_conf().num_periods());
-    put("alpha", conf.linear_cosine_conf().alpha());
-    put("beta", conf.linear_cosine_conf().beta());
-    return true;
-  case graph::LearningRateDecayConf::kPiecewiseScalingConf:
-    type("piecewise_scaling");
-    put("boundaries", list(conf.piecewise_scaling_conf().boundaries()));
-    put("scales", floats(conf.piecewise_scaling_conf().scales()));
-    return true;
-  case graph::LearningRateDecayConf::kMultiStepConf:
-    type("multi_step");
-    put("milestones", list(conf.multi_step_conf().milestones()));
-    put("gamma", conf.multi_step_conf().gamma());
-    return true;
-  case graph::LearningRateDecayConf::kStepConf:
-    type("step");
-    put("step_size", conf.step_conf().step_size());
-    put("gamma", conf.step_conf().gamma());
-    return true;
-  case graph::LearningRateDecayConf::kCosineAnnealingConf:
-    type("cosine_annealing");
-    put("t_max", conf.cosine_annealing_conf().t_max());
-    put("eta_min", conf.cosine_annealing_conf().eta_min());
-    return true;
-  case graph::LearningRateDecayConf::kLinearLrConf:
-    type("linear_lr");
-    put("start_factor", conf.linear_lr_conf().start_factor());
-    put("end_factor", conf.linear_lr_conf().end_factor());
-    put("total_iters", conf.linear_lr_conf().total_iters());
-    return true;
-  case graph::LearningRateDecayConf::kConstantLrConf:
-    type("constant_lr");
-    put("factor", conf.constant_lr_conf().factor());
-    put("total_iters", conf.constant_lr_conf().total_iters());
-    return true;
-  case graph::LearningRateDecayConf::TYPE_NOT_SET: return true;
+  case Decay::kExponentialConf: return put("exponential", conf.exponential_conf());
+  case Decay::kInverseTimeConf: return put("inverse_time", conf.inverse_time_conf());
+  case Decay::kNaturalExpConf: return put("natural_exp", conf.natural_exp_conf());
+  case Decay::kPiecewiseConstantConf: return put("piecewise_constant", conf.piecewise_constant_conf());
+  case Decay::kPolynomialConf: return put("polynomial", conf.polynomial_conf());
+  case Decay::kCosineConf: return put("cosine", conf.cosine_conf());
+  case Decay::kLinearCosineConf: return put("linear_cosine", conf.linear_cosine_conf());
+  case Decay::kPiecewiseScalingConf: return put("piecewise_scaling", conf.piecewise_scaling_conf());
+  case Decay::kMultiStepConf: return put("multi_step", conf.multi_step_conf());
+  case Decay::kStepConf: return put("step", conf.step_conf());
+  case Decay::kCosineAnnealingConf: return put("cosine_annealing", conf.cosine_annealing_conf());
+  case Decay::kLinearLrConf: return put("linear_lr", conf.linear_lr_conf());
+  case Decay::kConstantLrConf: return put("constant_lr", conf.constant_lr_conf());
+  case Decay::TYPE_NOT_SET: return;
   }
-  return false;
 }
 
 void readWarmup(const graph::WarmupConf &conf, Attrs *attrs) {
@@ -111,48 +83,22 @@ void readWarmup(const graph::WarmupConf &conf, Attrs *attrs) {
 
 /// False for an optimizer that opc has no update op for.
 bool readOptimizer(const graph::OptimizerConf &conf, OptimizerGroup *group) {
-  auto put = [&](const char *name, auto value) { group->attrs[name] = AttrValue(value); };
-  auto adam = [&](const auto &c) {
-    put("beta1", c.beta1());
-    put("beta2", c.beta2());
-    put("epsilon", c.epsilon());
-    put("do_bias_correction", c.do_bias_correction());
+  const auto put = [&](const char *op, const pb::Message &kind) {
+    group->updateOp = op;
+    putFields(kind, &group->attrs);
+    return true;
   };
   switch (conf.normal_mdupdt_case()) {
   case graph::OptimizerConf::kNaiveConf:
-  case graph::OptimizerConf::NORMAL_MDUPDT_NOT_SET: group->updateOp = "sgd_update"; return true;
-  case graph::OptimizerConf::kMomentumConf:
-    group->updateOp = "momentum_update";
-    put("beta", conf.momentum_conf().beta());
-    put("dampening", conf.momentum_conf().dampening());
-    put("nesterov", conf.momentum_conf().nesterov());
-    put("maximize", conf.momentum_conf().maximize());
-    return true;
-  case graph::OptimizerConf::kRmspropConf:
-    group->updateOp = "rmsprop_update";
-    put("decay_rate", conf.rmsprop_conf().decay_rate());
-    put("epsilon", conf.rmsprop_conf().epsilon());
-    put("centered", conf.rmsprop_conf().centered());
-    return true;
-  case graph::OptimizerConf::kLarsConf:
-    group->updateOp = "lars_update";
-    put("momentum_beta", conf.lars_conf().momentum_beta());
-    put("epsilon", conf.lars_conf().epsilon());
-    put("lars_coefficient", conf.lars_conf().lars_coefficient());
-    return true;
-  case graph::OptimizerConf::kAdamConf:
-    group->updateOp = "adam_update";
-    adam(conf.adam_conf());
-    put("amsgrad", conf.adam_conf().amsgrad());
-    return true;
-  case graph::OptimizerConf::kLambConf:
-    group->updateOp = "lamb_update";
-    adam(conf.lamb_conf());
-    return true;
+  case graph::OptimizerConf::NORMAL_MDUPDT_NOT_SET: return put("sgd_update", conf.naive_conf());
+  case graph::OptimizerConf::kMomentumConf: return put("momentum_update", conf.momentum_conf());
+  case graph::OptimizerConf::kRmspropConf: return put("rmsprop_update", conf.rmsprop_conf());
+  case graph::OptimizerConf::kLarsConf: return put("lars_update", conf.lars_conf());
+  case graph::OptimizerConf::kAdamConf: return put("adam_update", conf.adam_conf());
+  case graph::OptimizerConf::kLambConf: return put("lamb_update", conf.lamb_conf());
   case graph::OptimizerConf::kAdagradConf:
-    group->updateOp = "adagrad_update";
-    put("lr_decay", conf.adagrad_conf().lr_decay());
-    put("epsilon", conf.adagrad_conf().epsilon());
+    put("adagrad_update", conf.adagrad_conf());
+    group->attrs.erase("initial_accumulator_value"); // of the variable, not of the op
     group->initialAccumulator = static_cast<double>(conf.adagrad_conf().initial_accumulator_value());
     return true;
   default: return false;
