@@ -14,11 +14,11 @@
 namespace opc::gpusim::driver {
 namespace {
 
-bool number(std::string_view text, uint64_t least, uint64_t most, uint64_t *value) {
+template <class T> bool number(std::string_view text, uint64_t least, uint64_t most, T *value) {
   uint64_t v = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
   if (error != std::errc() || end != text.data() + text.size() || v < least || v > most) return false;
-  *value = v;
+  *value = static_cast<T>(v);
   return true;
 }
 
@@ -112,6 +112,15 @@ bool alteredLaunch(std::string_view text, AlteredLaunch *out) {
          number(what.substr(sign + 1), 0, UINT32_MAX, &out->other);
 }
 
+/// For a key that may come several times. Null: taken. Otherwise `expected`, what it takes.
+template <class T>
+const char *add(std::string_view text, bool (*read)(std::string_view, T *), std::vector<T> *to, const char *expected) {
+  T item;
+  if (!read(text, &item)) return expected;
+  to->push_back(item);
+  return nullptr;
+}
+
 /// Null: taken. Otherwise what the key takes.
 const char *set(std::string_view key, std::string_view value, SimOptions *o) {
   uint64_t v = 0;
@@ -120,11 +129,7 @@ const char *set(std::string_view key, std::string_view value, SimOptions *o) {
     return oneOf(value, {{"late", Policy::kLate}, {"eager", Policy::kEager}, {"random", Policy::kRandom}}, &o->policy)
                ? nullptr
                : "late, eager or random";
-  if (key == "devices") {
-    if (!number(value, 0, 16, &v)) return "a number from 0 to 16";
-    o->devices = static_cast<int>(v);
-    return nullptr;
-  }
+  if (key == "devices") return number(value, 0, 16, &o->devices) ? nullptr : "a number from 0 to 16";
   if (key == "peers")
     return oneOf(value, {{"all", Peers::kAll}, {"pairs", Peers::kPairs}, {"none", Peers::kNone}}, &o->peers)
                ? nullptr
@@ -136,17 +141,10 @@ const char *set(std::string_view key, std::string_view value, SimOptions *o) {
     return nullptr;
   }
   if (key == "memory") return byteCount(value, &o->memory) ? nullptr : "bytes of each device, at most 1024G (64M, 4G)";
-  if (key == "driver") {
-    if (!number(value, 11000, 13999, &v)) return "a driver's version from 11000 to 13999 (13000 is 13.0)";
-    o->driver = static_cast<int>(v);
-    return nullptr;
-  }
+  if (key == "driver")
+    return number(value, 11000, 13999, &o->driver) ? nullptr : "a driver's version from 11000 to 13999 (13000 is 13.0)";
   if (key == "limit") return number(value, 1, UINT64_MAX, &o->limit) ? nullptr : "a number of instructions from 1";
-  if (key == "blocks") {
-    if (!number(value, 1, 2147483647, &v)) return "a number of blocks from 1";
-    o->blocks = static_cast<unsigned>(v);
-    return nullptr;
-  }
+  if (key == "blocks") return number(value, 1, 2147483647, &o->blocks) ? nullptr : "a number of blocks from 1";
   if (key == "findings") {
     if (value != "error" && value != "warn") return "error or warn";
     o->findingsAreErrors = value == "error";
@@ -157,36 +155,21 @@ const char *set(std::string_view key, std::string_view value, SimOptions *o) {
     if (const size_t at = value.find("%p"); at != value.npos) o->report.replace(at, 2, std::to_string(getpid()));
     return value.empty() ? "a file, or - for stderr" : nullptr;
   }
-  if (key == "fail") {
-    InjectedFailure f;
-    if (!failure(value, &f))
-      return "FUNCTION:CALL:CODE, as cuMemAlloc:3:2 (a function of the driver without _v2, or of NCCL; a call from 1; an "
-             "error code)";
-    o->failures.push_back(f);
-    return nullptr;
-  }
-  if (key == "skip") {
-    SkippedCall s;
-    if (!skippedCall(value, &s))
-      return "FUNCTION:CALL or FUNCTION:CALL:STREAM, as cuStreamWaitEvent:2:1 (a function of the driver without _v2, numbers "
-             "from 1)";
-    o->skipped.push_back(s);
-    return nullptr;
-  }
-  if (key == "drop") {
-    DroppedWait d;
-    if (!droppedWait(value, &d)) return "FUNCTION:N, as my_kernel:2 (the second barrier or wait in its PTX)";
-    o->dropped.push_back(d);
-    return nullptr;
-  }
-  if (key == "alter") {
-    AlteredLaunch a;
-    if (!alteredLaunch(value, &a))
-      return "KERNEL:grid, KERNEL:OFFSET+N or KERNEL:OFFSET/OFFSET, as my_kernel:8+4 (offsets of eight bytes of its "
-             "parameters)";
-    o->altered.push_back(a);
-    return nullptr;
-  }
+  if (key == "fail")
+    return add(
+        value, failure, &o->failures,
+        "FUNCTION:CALL:CODE, as cuMemAlloc:3:2 (a function of the driver without _v2, or of NCCL; a call from 1; an "
+        "error code)");
+  if (key == "skip")
+    return add(value, skippedCall, &o->skipped,
+               "FUNCTION:CALL or FUNCTION:CALL:STREAM, as cuStreamWaitEvent:2:1 (a function of the driver without _v2, "
+               "numbers from 1)");
+  if (key == "drop")
+    return add(value, droppedWait, &o->dropped, "FUNCTION:N, as my_kernel:2 (the second barrier or wait in its PTX)");
+  if (key == "alter")
+    return add(value, alteredLaunch, &o->altered,
+               "KERNEL:grid, KERNEL:OFFSET+N or KERNEL:OFFSET/OFFSET, as my_kernel:8+4 (offsets of eight bytes of its "
+               "parameters)");
   return "";
 }
 

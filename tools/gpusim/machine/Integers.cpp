@@ -231,19 +231,22 @@ template <template <class> class Op> Handler plain(Decoder &d, Code &c) {
   return integerBinary<Op>(t);
 }
 
+/// Of the type whose product has twice its bits.
+template <class F> Handler ofWideProduct(Decoder &d, F handlerOf) {
+  switch (d.type()) {
+  case Type::kU16: return handlerOf(uint16_t{});
+  case Type::kS16: return handlerOf(int16_t{});
+  case Type::kU32: return handlerOf(uint32_t{});
+  case Type::kS32: return handlerOf(int32_t{});
+  default: d.unsupported("no type of a wide product");
+  }
+}
+
 Handler mul(Decoder &d, Code &c) {
   Type t = d.type();
   if (isFloat(t)) return decodeFloatArithmetic(d, c);
   sources(d, c, 2, t);
-  if (d.has("wide")) {
-    switch (t) {
-    case Type::kU16: return mulWide<uint16_t>;
-    case Type::kS16: return mulWide<int16_t>;
-    case Type::kU32: return mulWide<uint32_t>;
-    case Type::kS32: return mulWide<int32_t>;
-    default: d.unsupported("no type of a wide product");
-    }
-  }
+  if (d.has("wide")) return ofWideProduct(d, [](auto n) -> Handler { return mulWide<decltype(n)>; });
   return d.has("hi") ? integerBinary<MulHi>(t) : integerBinary<MulLo>(t);
 }
 
@@ -263,15 +266,7 @@ Handler multiplyAdd(Decoder &d, Code &c) {
     }
   }
   if (d.has("sat")) d.unsupported("saturation");
-  if (d.has("wide")) {
-    switch (t) {
-    case Type::kU16: return madWide<uint16_t>;
-    case Type::kS16: return madWide<int16_t>;
-    case Type::kU32: return madWide<uint32_t>;
-    case Type::kS32: return madWide<int32_t>;
-    default: d.unsupported("no type of a wide product");
-    }
-  }
+  if (d.has("wide")) return ofWideProduct(d, [](auto n) -> Handler { return madWide<decltype(n)>; });
 #define OPC_MAD_HI(T) (mad<T, MulHi<T>>)
 #define OPC_MAD_LO(T) (mad<T, MulLo<T>>)
   if (hi) OPC_INTEGER_TYPES(OPC_MAD_HI)
