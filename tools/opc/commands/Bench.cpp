@@ -8,12 +8,9 @@ namespace opc::cli {
 
 namespace {
 
-class BenchCommand final : public Command {
-public:
+struct BenchCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.arguments = "GRAPH|PLAN";
-    s.summary = "measure a graph, and find out whether it is slower than another one";
+    CommandSpec s = specOf("measure a graph, and find out whether it is slower than another one", "GRAPH|PLAN", 1, 1);
     s.examples = {"opc bench mlp.pbtxt --fill rand",
                   "opc bench mlp.pbtxt --fill rand --baseline git:main:mlp.pbtxt --tolerance 0.03",
                   "opc bench mlp.pbtxt --fill rand --save before.json"};
@@ -22,7 +19,6 @@ public:
         "The graph and the baseline run in turn, in one process, and each round gives a ratio of their times. Exit "
         "code 1 when the median of the ratios lies above 1 + X with a confidence of 95 %. Times of a file were taken "
         "at another hour: the interval then says nothing of how the machine has changed since.";
-    s.minArguments = s.maxArguments = 1;
     s.executesKernels = true;
     return s;
   }

@@ -13,17 +13,14 @@ namespace opc::cli {
 
 namespace {
 
-class CacheCommand final : public Command {
-public:
+struct CacheCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.arguments = "[list|clear]";
-    s.summary = "the machine code of regions that is kept on disk: where it is and how much; remove it";
+    CommandSpec s = specOf("the machine code of regions that is kept on disk: where it is and how much; remove it",
+                           "[list|clear]", 0, 1);
     s.examples = {"opc cache", "opc cache clear", "opc cache --json"};
     s.details =
         "The settings cache.dir and cache.size say where code is kept, and how much; --no-cache does without. Code is "
         "taken only from files of this user, in a folder that is closed to everybody else.";
-    s.maxArguments = 1;
     return s;
   }
 

@@ -150,12 +150,9 @@ Status tellGithub(Terminal &terminal, const CheckReport &report) {
   return Status::ok();
 }
 
-class CheckCommand final : public Command {
-public:
+struct CheckCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.arguments = "[PATH|DIR|-...]";
-    s.summary = "verify graphs against the lock files beside them";
+    CommandSpec s = specOf("verify graphs against the lock files beside them", "[PATH|DIR|-...]", 0, 100000);
     s.examples = {"opc check mlp.pbtxt", "opc check graphs/ --report junit=check.xml --report sarif=check.sarif",
                   "opc check mlp.pbtxt --update", "opc check mlp.pbtxt --update=cost,numerics"};
     s.options = {
@@ -191,7 +188,6 @@ public:
         "set. Costs may fall, and may not grow. A graph in a folder is a file that ends in .pbtxt, .prototxt, .pb or "
         ".onnx. Exit codes: 0 as locked, 1 a finding, 2 usage, 3 an invalid graph or lock, 4 not possible here, 5 the run "
         "failed; of several graphs the worst.";
-    s.maxArguments = 100000;
     s.executesKernels = true;
     return s;
   }

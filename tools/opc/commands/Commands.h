@@ -8,6 +8,16 @@
 
 namespace opc::cli {
 
+/// What every command says of itself; `arguments` names the `least` to `most` that it takes.
+inline CommandSpec specOf(std::string summary, std::string arguments = "", size_t least = 0, size_t most = 0) {
+  CommandSpec s;
+  s.arguments = std::move(arguments);
+  s.summary = std::move(summary);
+  s.minArguments = least;
+  s.maxArguments = most;
+  return s;
+}
+
 std::unique_ptr<Command> makeCompileCommand();
 std::unique_ptr<Command> makeRunCommand();
 std::unique_ptr<Command> makeGradCommand();

@@ -136,12 +136,10 @@ Status checkEndingFor(const std::string &emitted, const std::string &output) {
   return Status::ok();
 }
 
-class CompileCommand final : public Command {
-public:
+struct CompileCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.arguments = "GRAPH|-";
-    s.summary = "lower a graph to a runnable plan, or stop at any phase";
+    CommandSpec s =
+        specOf("lower a graph to a runnable plan, or stop at any phase", "GRAPH|-", 0, 1); // --to help needs none
     s.examples = {"opc compile mlp.pbtxt -o mlp.plan",
                   "opc compile mlp.pbtxt --to shape --emit mlir -o -",
                   "opc compile mlp.pbtxt -o mlp.plan --dump ir/ --stats",
@@ -181,7 +179,6 @@ public:
         "Without --emit the result is a plan, or MLIR text when --to names an earlier phase. Without -o text goes to "
         "standard output and a plan to GRAPH's name with the ending .plan, in the working directory. pbtxt and pb "
         "write the graph in canonical form, as imported unless --to asks for more.";
-    s.maxArguments = 1; // --to help needs none
     return s;
   }
 

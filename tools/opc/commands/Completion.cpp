@@ -80,16 +80,13 @@ end
 complete -c opc -f -a '(__opc_complete)'
 )script";
 
-class CompletionCommand final : public Command {
-public:
+struct CompletionCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.arguments = "bash|zsh|fish";
+    CommandSpec s = specOf("a script that completes opc's command lines: commands, options, and the names in the graph",
+                           "bash|zsh|fish", 1, 1);
     s.settings = SettingsUse::kNone;
-    s.summary = "a script that completes opc's command lines: commands, options, and the names in the graph";
     s.examples = {"source <(opc completion bash)", "opc completion zsh > ~/.zfunc/_opc",
                   "opc completion fish > ~/.config/fish/completions/opc.fish"};
-    s.minArguments = s.maxArguments = 1;
     return s;
   }
 

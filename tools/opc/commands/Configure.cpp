@@ -18,18 +18,15 @@ namespace {
 
 std::string valueText(const ConfigValue &v) { return printableName(joined(v.values, ", ")); }
 
-class ConfigCommand final : public Command {
-public:
+struct ConfigCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.arguments = "[SETTING]";
-    s.summary = "settings, with the file, the variable or the default that each comes from";
+    CommandSpec s =
+        specOf("settings, with the file, the variable or the default that each comes from", "[SETTING]", 0, 1);
     s.examples = {"opc config", "opc config run.seed", "opc config --json"};
     s.details =
         "A flag wins over OPC_* in the environment, that over the nearest opc.toml (in the working directory or "
         "above it), that over $XDG_CONFIG_HOME/opc/config.toml, that over the default. --config FILE reads "
         "that file alone, --config none reads none.";
-    s.maxArguments = 1;
     return s;
   }
 

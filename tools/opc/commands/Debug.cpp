@@ -10,12 +10,11 @@ namespace opc::cli {
 
 namespace {
 
-class DebugCommand final : public Command {
-public:
+struct DebugCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.arguments = "first-diff|reduce|replay GRAPH|PLAN|BUNDLE";
-    s.summary = "find the op at which two runs of a graph part; make a failing graph smaller; repeat a crash";
+    CommandSpec s =
+        specOf("find the op at which two runs of a graph part; make a failing graph smaller; repeat a crash",
+               "first-diff|reduce|replay GRAPH|PLAN|BUNDLE", 2, 2);
     s.examples = {"opc debug first-diff mlp.pbtxt --fill rand",
                   "opc debug first-diff mlp.pbtxt --inputs in.npz --weights w.npz --reference f64",
                   "opc debug first-diff mlp.pbtxt --inputs in.npz --weights w.npz --reference captured/",
@@ -38,7 +37,6 @@ public:
         "replay: runs the command of a crash bundle, or of a file of opc compile --reproducer, once more. What it writes "
         "goes to a folder that is removed; its plugins are not loaded, those of --plugin are. Exit code 0: the same "
         "failure, 1: another one or none.";
-    s.minArguments = s.maxArguments = 2;
     s.executesKernels = true;
     return s;
   }

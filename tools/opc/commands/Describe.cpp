@@ -51,11 +51,9 @@ Json commandJson(const CommandEntry &entry) {
           {"options", optionsJson(spec.options)}};
 }
 
-class DescribeCommand final : public Command {
-public:
+struct DescribeCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.summary = "every command, argument, option and setting as JSON";
+    CommandSpec s = specOf("every command, argument, option and setting as JSON");
     return s;
   }
 

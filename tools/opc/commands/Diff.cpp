@@ -41,12 +41,9 @@ struct Ignored {
   }
 };
 
-class DiffCommand final : public Command {
-public:
+struct DiffCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.arguments = "A B";
-    s.summary = "semantic difference of two graphs, plans or lock files";
+    CommandSpec s = specOf("semantic difference of two graphs, plans or lock files", "A B", 2, 2);
     s.examples = {"opc diff old.pbtxt mlp.pbtxt", "opc diff old.pbtxt mlp.pbtxt --ignore names,cost",
                   "opc diff git:HEAD:./mlp.pbtxt mlp.pbtxt", "opc diff a.plan b.plan --json | jq '.findings[].rule'"};
     s.options = {{"--stat", 0, "", "how many changes of each rule alone", &stat_, true},
@@ -68,7 +65,6 @@ public:
         "decided for them is compared, too. IR (opc compile --emit mlir, mlirbc) has the ops of its phase and says for which mesh. With a plan, what is compared are the ops that run; with a lock file (opc check), what it holds, for the mesh that it was "
         "made for. "
         "Exit code 0: no difference, 1: they differ, 2 and more: trouble. -q gives the code alone.";
-    s.minArguments = s.maxArguments = 2;
     return s;
   }
 

@@ -30,12 +30,10 @@ std::string deviceKernels() {
   return countText(count) + " in this build, " + (code.empty() ? "PTX alone" : "machine code for " + code);
 }
 
-class DoctorCommand final : public Command {
-public:
+struct DoctorCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
+    CommandSpec s = specOf("devices, versions, configuration, libraries and limits of this machine");
     s.settings = SettingsUse::kTold;
-    s.summary = "devices, versions, configuration, libraries and limits of this machine";
     s.examples = {"opc doctor", "opc doctor --json"};
     s.details = "Exit code 4 when something that opc needs is missing or its settings are broken. Nothing is "
                 "changed and nothing is run.";

@@ -16,16 +16,13 @@ std::string upper(std::string text) {
   return text;
 }
 
-class ExplainCommand final : public Command {
-public:
+struct ExplainCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.arguments = "CODE|RULE|exit-codes";
+    CommandSpec s = specOf("long help for an error code or a rule of opc check: what it means, what to do",
+                           "CODE|RULE|exit-codes", 0, 1);
     s.settings = SettingsUse::kNone;
-    s.summary = "long help for an error code or a rule of opc check: what it means, what to do";
     s.examples = {"opc explain OPC0203", "opc explain OP_RENAMED", "opc explain exit-codes"};
     s.options = {{"--list", 0, "", "all codes and rules, one a line", &list_, true}};
-    s.maxArguments = 1;
     return s;
   }
 

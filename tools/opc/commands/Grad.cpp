@@ -28,12 +28,9 @@ std::optional<int64_t> readCount(const std::string &text) {
   return n && *n ? std::optional<int64_t>(*n) : std::nullopt;
 }
 
-class GradCommand final : public Command {
-public:
+struct GradCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.arguments = "GRAPH|-";
-    s.summary = "add the ops that compute gradients; explain or check them";
+    CommandSpec s = specOf("add the ops that compute gradients; explain or check them", "GRAPH|-", 1, 1);
     s.examples = {"opc grad mlp.pbtxt --loss loss -o mlp.grad.pbtxt",
                   "opc grad mlp.pbtxt --loss loss --wrt 'fc*.w' --wrt x -o -", "opc grad mlp.pbtxt --loss loss --check",
                   "opc grad mlp.pbtxt --loss loss --explain fc1.w"};
@@ -81,7 +78,6 @@ public:
         "the backward ops read become inputs, named with . for / (fc1.out_0). With --optimizer the graph is a training "
         "step: opc run GRAPH --feed-dataset ... runs it; its variables hold the optimizer's state (fc1.w-m) and the "
         "number of steps (train_step).";
-    s.minArguments = s.maxArguments = 1;
     s.executesKernels = true;
     return s;
   }

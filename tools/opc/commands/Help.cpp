@@ -60,15 +60,11 @@ std::string versionText(bool json) {
 
 namespace {
 
-class HelpCommand final : public Command {
-public:
+struct HelpCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.arguments = "[COMMAND]";
+    CommandSpec s = specOf("help for a command, or all commands", "[COMMAND]", 0, 1);
     s.settings = SettingsUse::kNone;
-    s.summary = "help for a command, or all commands";
     s.examples = {"opc help", "opc help run"};
-    s.maxArguments = 1;
     return s;
   }
 
@@ -88,12 +84,10 @@ public:
   }
 };
 
-class VersionCommand final : public Command {
-public:
+struct VersionCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
+    CommandSpec s = specOf("the version");
     s.settings = SettingsUse::kNone;
-    s.summary = "the version";
     s.examples = {"opc version", "opc version --json"};
     return s;
   }

@@ -12,14 +12,10 @@ namespace opc::cli {
 
 namespace {
 
-class ManCommand final : public Command {
-public:
+struct ManCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.arguments = "DIR";
+    CommandSpec s = specOf("write the manual pages opc.1, opc-run.1, ... into a directory", "DIR", 1, 1);
     s.settings = SettingsUse::kNone;
-    s.summary = "write the manual pages opc.1, opc-run.1, ... into a directory";
-    s.minArguments = s.maxArguments = 1;
     return s;
   }
 

@@ -16,18 +16,14 @@ namespace opc::cli {
 
 namespace {
 
-class OpsCommand final : public Command {
-public:
+struct OpsCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.arguments = "[GLOB] | show NAME";
-    s.summary = "list the registered operators, or describe one";
+    CommandSpec s = specOf("list the registered operators, or describe one", "[GLOB] | show NAME", 0, 2);
     s.examples = {"opc ops 'reduce_*'", "opc ops show gelu", "opc ops --missing grad --plugin build/libmyops.so"};
     s.options = {Option{"--missing", 0, "PART",
                         "only ops that lack PART: grad, kernel, cases, doc, sbp or gpu (with the reason)", &missing_,
                         true}
                      .oneOf(opParts())};
-    s.maxArguments = 2;
     return s;
   }
 

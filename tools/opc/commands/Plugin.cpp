@@ -75,16 +75,12 @@ OpFinding examine(const Registry &registry, const user_op::OpDef &op) {
   return f;
 }
 
-class PluginCommand final : public Command {
-public:
+struct PluginCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.arguments = "check LIB...";
-    s.summary = "load a plugin library and say what it registers and what is missing";
+    CommandSpec s =
+        specOf("load a plugin library and say what it registers and what is missing", "check LIB...", 1, 1000);
     s.examples = {"opc plugin check build/libmyops.so", "opc plugin check build/libmyops.so --device sim",
                   "opc plugin check --json ./libmyops.so"};
-    s.minArguments = 1;
-    s.maxArguments = 1000;
     s.details =
         "Missing parts do not change the exit code: an op without a gradient is a fine op. Wrong ones do: exit code 1 "
         "where a sample case makes no op, no kernel takes it, a sharding rule does not fit it, a function of a kernel "

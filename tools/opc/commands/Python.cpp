@@ -9,11 +9,9 @@ namespace opc::cli {
 
 namespace {
 
-class PythonCommand final : public Command {
-public:
+struct PythonCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.summary = "where the Python package is, for PYTHONPATH";
+    CommandSpec s = specOf("where the Python package is, for PYTHONPATH");
     s.examples = {"PYTHONPATH=$(opc python --path) python3 train.py",
                   "PYTHONPATH=$(opc python --path):$(opc python --compat-path) python3 oneflow_program.py"};
     s.options = {

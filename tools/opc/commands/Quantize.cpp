@@ -46,12 +46,10 @@ Failure failed(const Pipeline &pipeline) {
   return failure;
 }
 
-class QuantizeCommand final : public Command {
-public:
+struct QuantizeCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.arguments = "GRAPH|-";
-    s.summary = "weights and data of convolutions and products in 8 bits, calibrated and compared";
+    CommandSpec s =
+        specOf("weights and data of convolutions and products in 8 bits, calibrated and compared", "GRAPH|-", 1, 1);
     s.examples = {"opc quantize model.onnx --calibrate image=@train.npy -o model.int8.onnx",
                   "opc quantize net.pbtxt --weights net.npz --calibrate x=@x.npy --method entropy -o net.int8.onnx",
                   "opc quantize model.onnx --to int4-weights --block 64 -o small.onnx"};
@@ -62,7 +60,6 @@ public:
         "DequantizeLinear around them, as other quantisers write it; opc computes it on integers. 4-bit weights are of "
         "products alone, which become MatMulNBits of ONNX Runtime's domain. With examples every "
         "tensor of the first batch is compared with that of the graph: cosine, and the ratio of signal to noise.";
-    s.minArguments = s.maxArguments = 1;
     s.executesKernels = true;
     return s;
   }

@@ -14,12 +14,10 @@ namespace opc::cli {
 
 namespace {
 
-class ReportCommand final : public Command {
-public:
+struct ReportCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.arguments = "GRAPH|PLAN|IR|-";
-    s.summary = "everything about a graph on one page: drawing, costs, memory, states, tasks";
+    CommandSpec s =
+        specOf("everything about a graph on one page: drawing, costs, memory, states, tasks", "GRAPH|PLAN|IR|-", 1, 1);
     s.examples = {"opc report mlp.pbtxt -o mlp.html", "opc report train.pbtxt --mesh 2x4 -o train.html"};
     s.options = {{"--output", 'o', "FILE", "where to write; - is standard output", &output_, true}};
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
@@ -28,7 +26,6 @@ public:
         "The page is one file of HTML: it loads nothing, works from a disk, has dark colours on a dark screen, and "
         "every part of it is reached by keyboard. The same graph gives the same bytes. IR is what opc compile --emit "
         "mlir and mlirbc write; git:REV:PATH is a file of a revision.";
-    s.minArguments = s.maxArguments = 1;
     return s;
   }
 

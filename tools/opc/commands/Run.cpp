@@ -15,12 +15,9 @@ namespace opc::cli {
 
 namespace {
 
-class RunCommand final : public Command {
-public:
+struct RunCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.arguments = "GRAPH|PLAN|-";
-    s.summary = "execute a graph or plan; compare with expected values";
+    CommandSpec s = specOf("execute a graph or plan; compare with expected values", "GRAPH|PLAN|-", 1, 1);
     s.examples = {"opc run mlp.pbtxt --fill rand --seed 7",
                   "opc run mlp.pbtxt --weights w.npz --input x=@x.npy --expect y=@y.npy",
                   "opc run mlp.plan --inputs in.npz --outputs out/",
@@ -39,7 +36,6 @@ public:
         "without them. What simplification removed or fusion joined is not there; --no-fuse and --no-simplify (which "
         "implies it) "
         "keep it.";
-    s.minArguments = s.maxArguments = 1;
     s.executesKernels = s.isRankJob = true;
     return s;
   }

@@ -9,11 +9,9 @@ namespace opc::cli {
 
 namespace {
 
-class SdkCommand final : public Command {
-public:
+struct SdkCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.summary = "flags for compiling and linking a plugin of operators";
+    CommandSpec s = specOf("flags for compiling and linking a plugin of operators");
     s.examples = {"g++ -shared -fPIC $(opc sdk --cflags) my_op.cpp $(opc sdk --ldflags) -o libmyops.so",
                   "nvcc -c -Xcompiler -fPIC $(opc sdk --cflags --cuda) my_kernel.cu",
                   "g++ -shared my_op.o my_kernel.o $(opc sdk --ldflags --cuda) -o libmyops.so"};

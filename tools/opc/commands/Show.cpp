@@ -190,13 +190,11 @@ Status checkPartOfPlan(const std::string &what) {
   return Status::ok();
 }
 
-class ShowCommand final : public Command {
-public:
+struct ShowCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.arguments = "GRAPH|PLAN|IR|-";
-    s.summary =
-        "inspect a graph or plan: inputs, outputs, ops, tensors, states, transitions, tasks, fusion, memory, cost, phases";
+    CommandSpec s = specOf(
+        "inspect a graph or plan: inputs, outputs, ops, tensors, states, transitions, tasks, fusion, memory, cost, phases",
+        "GRAPH|PLAN|IR|-", 1, 1);
     s.examples = {"opc show mlp.pbtxt",
                   "opc show mlp.pbtxt --what memory",
                   "opc show train.pbtxt --what sbp --mesh 2x4",
@@ -229,7 +227,6 @@ public:
                 "--json without --what has inputs, outputs, variables and ops. IR (opc compile --emit mlir, mlirbc) is "
                 "shown as it is after its phase, for the mesh that it was planned for. git:REV:PATH is a file of a "
                 "revision.";
-    s.minArguments = s.maxArguments = 1;
     return s;
   }
 

@@ -46,12 +46,11 @@ std::string purityText(const PurityReport &purity, const std::vector<const user_
   return text;
 }
 
-class VerifyCommand final : public Command {
-public:
+struct VerifyCommand final : Command {
   CommandSpec spec() override {
-    CommandSpec s;
-    s.arguments = "[OP...] | --all";
-    s.summary = "prove or refute by execution what operators declare: SBP signatures, purity, results in place";
+    CommandSpec s =
+        specOf("prove or refute by execution what operators declare: SBP signatures, purity, results in place",
+               "[OP...] | --all", 0, 1000);
     s.examples = {"opc verify softmax matmul", "opc verify --all", "opc verify my_op --plugin ./libmyops.so",
                   "opc verify my_op --plugin ./libmyops.so --device sim"};
     s.options = {
@@ -83,7 +82,6 @@ public:
         "tensor is an allocation of its own, and results are held against the CPU's. The simulator's findings (races, "
         "accesses out of bounds, unwritten bytes) are failures, and its counters are listed: lanes active of 32, "
         "sectors and wavefronts over the least possible. Exit code 1 when an op fails, 4 when none has a kernel there.";
-    s.maxArguments = 1000;
     return s;
   }
 
