@@ -285,6 +285,20 @@ TEST_CASE("convolutions by minimal filtering whose weight changes", "[library][w
     }
 }
 
+TEST_CASE("convolutions by minimal filtering without filters or channels", "[library][winograd]") {
+  for (const FilteredCase &k : {FilteredCase{2, 16, 0, 24, 24, 1, true}, FilteredCase{2, 16, 0, 24, 24, 1, false},
+                                FilteredCase{2, 0, 16, 24, 24, 1, true}})
+    for (const bool isGradient : {false, true}) {
+      INFO(k.channels << " channels, " << k.filters << " filters" << (isGradient ? ", gradient" : ""));
+      OpCall call = filtered(k, isGradient, kFloat);
+      // A sum of nothing, to which one tensor is added: the bias of each filter, or _add_to_output.
+      const std::vector<double> direct = resultOf(call), exact = resultOf(filtered(k, isGradient, kDouble));
+      call.attrs["winograd"] = true;
+      CHECK(resultOf(call) == direct);
+      CHECK(direct.size() == exact.size());
+    }
+}
+
 TEST_CASE("convolutions by minimal filtering whose weight changes: what is far from the rest", "[library][winograd]") {
   const FilteredCase k{4, 16, 16, 12, 12, 1, false};
   for (const bool isGradient : {false, true})

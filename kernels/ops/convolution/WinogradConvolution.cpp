@@ -34,8 +34,8 @@ bool fits(const ConvGeometry &g) {
   const auto is = [&](const Spatial &s, int64_t first, int64_t others) {
     return s[0] == first && s[1] == others && s[2] == others;
   };
-  if (g.dims != 2 || g.groups != 1 || g.batch == 0 || !is(g.kernel, 1, 3) || !is(g.stride, 1, 1) ||
-      !is(g.dilation, 1, 1))
+  if (g.dims != 2 || g.groups != 1 || g.batch == 0 || g.channels == 0 || g.filters == 0 || !is(g.kernel, 1, 3) ||
+      !is(g.stride, 1, 1) || !is(g.dilation, 1, 1))
     return false;
   for (const size_t i : {1, 2})
     if (g.padding[i] > 1 || g.out[i] != g.in[i] + 2 * g.padding[i] - 2) return false;
