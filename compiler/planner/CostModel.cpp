@@ -301,7 +301,8 @@ uint64_t heldBytes(const Problem &problem, const Solution &solution) {
       for (uint32_t c : solution.copies[t]) here += static_cast<double>(kind.bytes[c]);
       bytes += here * problem.tensors[t].held;
     }
-  return static_cast<uint64_t>(std::llround(bytes));
+  // What no device has is as much as none.
+  return bytes < std::ldexp(1.0, 64) ? static_cast<uint64_t>(std::round(bytes)) : UINT64_MAX;
 }
 
 double costWithCopies(const Problem &problem, const std::vector<uint32_t> &signature,

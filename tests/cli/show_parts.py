@@ -100,6 +100,15 @@ class Show(FolderTest):
         self.assertIn("operations     12,468,240 flops\n", text)
         self.assertRegex(text, r"\nfc1 +matmul +5,898,240 +47.3 % +302 KiB\n")
         self.assertEqual(document["comm_bytes"], 0)
+        # More operations than an integer has room for are counted all the same.
+        side = 2**22
+        product = "".join(f'op {{ name: "{n}" input_conf {{ out: "out" blob_conf {{ shape {{ dim: {side} dim: {side} }} data_type: kFloat }} }} }}\n' for n in "ab")
+        product += ('op { name: "p" user_conf { op_type_name: "matmul" input { key: "a" value { s: "a/out" } } input { key: "b" value { s: "b/out" } } } }\n'
+                    'op { name: "y" output_conf { in: "p/out_0" } }\n')
+        self.file("large.pbtxt", product)
+        large = self.json("large.pbtxt", "--what", "cost")
+        self.assertEqual((large["flops"], large["ops"][0]["flops"], large["bytes"]), (2 * side**3, 2 * side**3, 3 * 4 * side**2))
+        self.assertIn("operations     1.476e20 flops\n", self.opc("show", "large.pbtxt", "--what", "cost").stdout)
         mesh = self.json("mlp.pbtxt", "--what", "cost", "--mesh", "2", "--sbp", "fc1_w=S(0)", "--sbp", "logits=B")
         self.assertGreater(mesh["comm_bytes"], 0)
 

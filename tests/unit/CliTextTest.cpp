@@ -4,6 +4,7 @@
 #include "DiagnosticJson.h"
 #include "DiagnosticText.h"
 #include "ErrorCatalog.h"
+#include "LargeNumbers.h"
 #include "RunTimes.h"
 #include "TensorCompare.h"
 #include "TensorSpec.h"
@@ -13,6 +14,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <cmath>
 #include <cstdlib>
 #include <limits>
 
@@ -217,6 +219,17 @@ TEST_CASE("the catalogue has a title and a text for each code", "[cli][explain]"
     CHECK(t.body.size() > 20);
   }
   CHECK(topics[0].name == "exit-codes");
+}
+
+TEST_CASE("numbers that no integer type has are written all the same", "[cli][text]") {
+  CHECK(wholeJson(1234.4).dump() == "1234");
+  CHECK(wholeJson(1e19).dump() == "10000000000000000000"); // above i64, within u64
+  CHECK(Json::parse(wholeJson(1e20).dump()).get<double>() == 1e20);
+  CHECK(Json::parse(wholeJson(1.5e300).dump()).get<double>() == 1.5e300);
+  CHECK(wholeText(1234567) == "1,234,567");
+  CHECK(wholeText(1.2346e20) == "1.235e20");
+  CHECK(largeBytesText(1536) == "1.5 KiB");
+  CHECK(largeBytesText(std::ldexp(3.0, 70)) == "3072 EiB");
 }
 
 TEST_CASE("tables lose the ends of their widest cells and no more than a width asks", "[cli][text]") {

@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CostReport.h"
 
+#include "LargeNumbers.h"
 #include "NumberText.h"
 #include "PrintableText.h"
 #include "TextTable.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace opc::cli {
 
@@ -15,14 +15,12 @@ namespace {
 
 constexpr size_t kMostOps = 20;
 
-uint64_t wholeOf(double value) { return static_cast<uint64_t>(std::llround(value)); }
-
 } // namespace
 
 std::string costText(const GraphFacts &facts, size_t width) {
   const CostFacts &c = facts.costs;
-  std::string text = "operations     " + countText(wholeOf(c.flops)) + " flops\n";
-  text += "traffic        " + bytesText(wholeOf(c.bytes)) + " read and written by ops\n";
+  std::string text = "operations     " + wholeText(c.flops) + " flops\n";
+  text += "traffic        " + largeBytesText(c.bytes) + " read and written by ops\n";
   if (!facts.mesh.ops.empty()) text += "communication  " + bytesText(c.commBytes) + " a step\n";
   text += "peak memory    " + bytesText(c.peakBytes) + ", of which " + bytesText(c.persistentBytes) + " stay\n";
   text += "tasks          " + countText(c.tasks) + "\n\n";
@@ -31,9 +29,9 @@ std::string costText(const GraphFacts &facts, size_t width) {
   std::stable_sort(ops.begin(), ops.end(), [](const auto *a, const auto *b) { return a->flops > b->flops; });
   std::vector<std::vector<std::string>> rows = {{"OP", "TYPE", "FLOPS", "SHARE", "BYTES"}};
   for (size_t i = 0; i < ops.size() && i < kMostOps; ++i)
-    rows.push_back({printableName(ops[i]->name), ops[i]->type, countText(wholeOf(ops[i]->flops)),
+    rows.push_back({printableName(ops[i]->name), ops[i]->type, wholeText(ops[i]->flops),
                     c.flops > 0 ? roundedText(100 * ops[i]->flops / c.flops, 3) + " %" : "-",
-                    bytesText(wholeOf(ops[i]->bytes))});
+                    largeBytesText(ops[i]->bytes)});
   if (ops.size() > kMostOps) rows.push_back({"... and " + countText(ops.size() - kMostOps, "op") + " with less"});
   return text + textTable(rows, width);
 }
@@ -45,10 +43,10 @@ void addCostJson(const GraphFacts &facts, Json *document) {
     ops.push_back({{"name", op.name},
                    {"type", op.type},
                    {"role", op.role},
-                   {"flops", wholeOf(op.flops)},
-                   {"bytes", wholeOf(op.bytes)}});
-  document->update({{"flops", wholeOf(c.flops)},
-                    {"bytes", wholeOf(c.bytes)},
+                   {"flops", wholeJson(op.flops)},
+                   {"bytes", wholeJson(op.bytes)}});
+  document->update({{"flops", wholeJson(c.flops)},
+                    {"bytes", wholeJson(c.bytes)},
                     {"comm_bytes", c.commBytes},
                     {"peak_bytes", c.peakBytes},
                     {"persistent_bytes", c.persistentBytes},

@@ -3,10 +3,10 @@
 #include "ModelExplorer.h"
 
 #include "FactNodes.h"
+#include "LargeNumbers.h"
 #include "TextParts.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace opc::cli {
 
@@ -82,7 +82,7 @@ Json modelExplorerCosts(const GraphFacts &facts, const std::string &name, double
   Json results = Json::object();
   for (size_t n = 0; n < graph.size(); ++n)
     if (graph.nodes[n].kind == NodeKind::kOp)
-      results[std::to_string(n)] = {{"value", std::llround(facts.ops[graph.nodes[n].index].*cost)}};
+      results[std::to_string(n)] = {{"value", wholeJson(facts.ops[graph.nodes[n].index].*cost)}};
   const Json gradient = Json::array({{{"stop", 0}, {"bgColor", "#ffffff"}}, {{"stop", 1}, {"bgColor", "#e8590c"}}});
   return {{name, {{"name", title}, {"results", std::move(results)}, {"gradient", gradient}}}};
 }

@@ -3,6 +3,7 @@
 #include "PageData.h"
 
 #include "FactNodes.h"
+#include "LargeNumbers.h"
 #include "Markup.h"
 #include "PrintableText.h"
 #include "TextParts.h"
@@ -33,7 +34,7 @@ private:
   Json list_ = Json::array();
 };
 
-int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
+Json nanoseconds(double seconds) { return wholeJson(seconds * 1e9); }
 /// Six digits: what is shown, and no noise of the last bits.
 double rounded(double seconds) {
   if (seconds == 0 || !std::isfinite(seconds)) return 0;
@@ -111,7 +112,7 @@ private:
       const int mark = n < marks.size() ? static_cast<int>(marks[n]) : 0;
       Json one =
           Json::array({static_cast<int>(node.kind), laneOf(node.role), texts_(node.name), texts_(node.type), made(node),
-                       std::move(reads), std::move(place), std::move(attrs), std::llround(flops), std::llround(bytes),
+                       std::move(reads), std::move(place), std::move(attrs), wholeJson(flops), wholeJson(bytes),
                        std::move(loc), std::move(state), mark, std::move(device), node.gradientOf + 1});
       while (one.back() == 0) one.erase(one.size() - 1);
       list.push_back(std::move(one));
