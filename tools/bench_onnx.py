@@ -56,7 +56,7 @@ def opc(folder, model, threads, calls):
     text, peak = ended([*command, *(["--repeat", str(calls), "--warmup", "1"] if calls else [])], cwd=folder)
     timing = json.loads(text)["timing"]
     start = sum(seconds for part, seconds in timing["parts_s"].items() if part != "run")
-    return timing["median_s"] if calls else None, peak, start
+    return timing["p50_s"] if calls else None, peak, start
 
 
 def distance(folder, other, one="opc"):

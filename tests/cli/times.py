@@ -52,6 +52,9 @@ class Times(unittest.TestCase):
         order = [timing[k] for k in ("min_s", "p50_s", "p90_s", "p99_s", "max_s")]
         self.assertEqual(order, sorted(order))
         self.assertGreater(order[0], 0)
+        for runs in ("1", "2", "4", "25"):  # of an even number, too
+            timing = json.loads(opc("run", MLP, "--fill", "rand", "--repeat", runs, "--json").stdout)["timing"]
+            self.assertEqual(timing["median_s"], timing["p50_s"])
         # The 99th of 25 values by nearest rank is the largest.
         self.assertEqual(timing["p99_s"], timing["max_s"])
 

@@ -59,7 +59,6 @@ struct ExecutedRun {
   int signal = 0;              // that ended the runs before the last
   std::vector<NamedOutput> outputs;
   ReferenceRun reference;
-  double median() const { return seconds.empty() ? 0 : seconds[seconds.size() / 2]; }
 };
 /// Runs, runs the reference, writes files. The expectations get the reference's outputs.
 Outcome<ExecutedRun> execute(RunContext &context, PlannedRun &planned, GivenRun &given);
