@@ -236,10 +236,12 @@ op { name: "y" output_conf { in: "scaled/out_0" } }
         self.write("g.pbtxt", scaled.replace("value: 1.0", "value: 1.00000012"))
         self.assertTrue(holds("ulp<=2"))
         self.assertFalse(holds("ulp<=0"))
-        # With the other sign another place of each row has the largest, and all five are still the five largest.
+        # With the other sign another place of each row has the largest; of all five there is nothing to say.
         self.write("g.pbtxt", scaled.replace("value: 1.0", "value: -1.0"))
-        self.assertTrue(holds("topk=5"))
         self.assertFalse(holds("topk=1"))
+        self.assertFalse(holds("topk=4"))
+        self.assertFalse(holds("topk=5"))
+        self.assertIn("topk=5 cannot be asked: a row has 5 samples", [f for f in self.findings("g.pbtxt") if f["rule"] == "NUMERIC_MISMATCH"][0]["message"])
         self.assertFalse(holds("topk=6"))
         self.assertIn("topk=6 cannot be asked: a row has 5 samples", [f for f in self.findings("g.pbtxt") if f["rule"] == "NUMERIC_MISMATCH"][0]["message"])
 

@@ -3,6 +3,7 @@
 #include "TensorMetrics.h"
 #include "SessionCalls.h"
 #include "TensorCompare.h"
+#include "TensorSpec.h"
 
 #include <catch2/catch.hpp>
 
@@ -16,6 +17,8 @@ using opc::test::floats;
 namespace {
 
 using Kind = Metric::Kind;
+
+HostTensor longs(const std::string &values) { return std::move(*makeTensor(*parseTensorSpec("i64[1]:" + values), {})); }
 
 } // namespace
 
@@ -53,6 +56,21 @@ TEST_CASE("the largest of each row", "[metrics]") {
   CHECK(metricValue(Kind::kTopK, floats({0, 7, 6, 1, 9, 4}, Shape{2, 3}), e, false, 1) == 0.5);
   CHECK(metricValue(Kind::kTopK, floats({0, 6, 7, 4, 1, 9}, Shape{2, 3}), e, false, 2) == 1); // any order
   CHECK(metricValue(Kind::kTopK, floats({0, 6, 7, 4, 1, 9}, Shape{2, 3}), e, false, 99) == 1);
+  // NaN is below every number, and among the largest where there are too few.
+  const float nan = std::nanf("");
+  CHECK(metricValue(Kind::kTopK, floats({nan, 7, 6, nan, nan, nan}, Shape{2, 3}), e, false, 1) == 0.5);
+  const HostTensor two = floats({nan, 5, nan}, Shape{1, 3});
+  CHECK(metricValue(Kind::kTopK, two, two, false, 1) == 1);
+  CHECK(metricValue(Kind::kTopK, two, two, false, 2) == 0);
+  CHECK(metricValue(Kind::kTopK, two, two, true, 2) == 1);
+}
+
+TEST_CASE("neighbouring integers that f64 does not tell apart", "[metrics]") {
+  const HostTensor a = longs("9007199254740993"), e = longs("9007199254740992");
+  for (Kind kind : {Kind::kMax, Kind::kMean, Kind::kP99, Kind::kUlp}) {
+    CHECK(metricValue(kind, a, e, false) == 1);
+    CHECK(metricValue(kind, longs("-4"), longs("3"), false) == 7);
+  }
 }
 
 TEST_CASE("values that are not finite", "[metrics]") {

@@ -118,8 +118,8 @@ private:
   void compareMetrics(const HostTensor &was, const HostTensor &is) {
     const int64_t width = is.shape().NumAxes() ? is.shape().dim_vec().back() : 1;
     for (const Metric &metric : metrics_) {
-      if (metric.kind == Metric::Kind::kTopK && is.elemCount() > 0 && metric.bound > static_cast<double>(width)) {
-        // More than there is would hold, whatever the values are.
+      if (metric.kind == Metric::Kind::kTopK && is.elemCount() > 0 && metric.bound >= static_cast<double>(width)) {
+        // All that there is, or more, would hold, whatever the values are.
         add("NUMERIC_MISMATCH", metricText(metric) + " cannot be asked: a row has " + countText(width, noun()),
             metricText(metric), countText(width, noun()), "give a smaller number, or another metric for this output");
         continue;

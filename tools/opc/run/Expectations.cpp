@@ -99,8 +99,8 @@ Status ExpectFlags::checkRows(const std::string &name, const user_op::TensorDesc
   const DimVector &dims = desc.shape().dim_vec();
   const int64_t width = dims.empty() ? 1 : dims.back();
   for (const Metric &m : metricsOf(name, desc.data_type()))
-    // More than there is would hold, whatever the values are; so does everything of an empty tensor.
-    if (m.kind == Metric::Kind::kTopK && width > 0 && m.bound > static_cast<double>(width))
+    // All that there is, or more, would hold, whatever the values are; so does everything of an empty tensor.
+    if (m.kind == Metric::Kind::kTopK && width > 0 && m.bound >= static_cast<double>(width))
       return Status(StatusCode::kUsage, "OPC0003",
                     "the metric " + metricText(m) + " of " + name + ": a row of " + desc.toString() + " has " +
                         countText(width, "value"))

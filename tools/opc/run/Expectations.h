@@ -56,7 +56,7 @@ public:
                                         std::vector<std::string> *notes) const;
   /// Checks that every output that --rtol, --atol and --metric name exists.
   Status checkNames(const std::vector<std::string> &outputs) const;
-  /// Checks that every row of an output has the K values that a topk=K asks for. Errors: OPC0003.
+  /// Checks that every row of an output has more than the K values that a topk=K asks for. Errors: OPC0003.
   Status checkRows(const std::string &name, const user_op::TensorDesc &desc) const;
   /// Compares one output, says what came of it, and appends a record to `list`.
   bool compare(Invocation &invocation, const NamedOutput &output, const Expectation &expected, Json *list) const;

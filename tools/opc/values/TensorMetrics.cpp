@@ -33,13 +33,22 @@ template <class U> int64_t orderedBits(U bits) {
   return bits & sign ? -magnitude : magnitude;
 }
 
-/// Distance in units of the last place. 64-bit differences saturate in the double.
+/// |x - y|, which is above 0 wherever they differ.
+template <class I> double between(I x, I y) {
+  return static_cast<double>(x > y ? static_cast<uint64_t>(x) - static_cast<uint64_t>(y)
+                                   : static_cast<uint64_t>(y) - static_cast<uint64_t>(x));
+}
+
+/// |a - e|. Neighbouring integers of 64 bits may be one number in f64.
+double difference(const HostTensor &a, const HostTensor &e, int64_t i) {
+  if (a.dtype() == kInt64) return between(a.as<int64_t>()[i], e.as<int64_t>()[i]);
+  if (a.dtype() == kUInt64) return between(a.as<uint64_t>()[i], e.as<uint64_t>()[i]);
+  return std::abs(elementAt(a, i) - elementAt(e, i));
+}
+
+/// Distance in units of the last place.
 double ulpDistance(const HostTensor &a, const HostTensor &e, int64_t i) {
-  auto between = [](int64_t x, int64_t y) {
-    return static_cast<double>(x > y ? static_cast<uint64_t>(x) - static_cast<uint64_t>(y)
-                                     : static_cast<uint64_t>(y) - static_cast<uint64_t>(x));
-  };
-  if (!elementType(a.dtype()).mantissa) return std::abs(elementAt(a, i) - elementAt(e, i));
+  if (!elementType(a.dtype()).mantissa) return difference(a, e, i);
   auto bits = [&](auto zero) {
     return between(orderedBits(a.as<decltype(zero)>()[i]), orderedBits(e.as<decltype(zero)>()[i]));
   };
@@ -68,14 +77,23 @@ std::vector<int64_t> largest(const HostTensor &t, int64_t begin, int64_t width, 
   return order;
 }
 
-double topKShare(const HostTensor &a, const HostTensor &e, int64_t k) {
+double topKShare(const HostTensor &a, const HostTensor &e, int64_t k, bool nanEqual) {
   const DimVector &dims = a.shape().dim_vec();
   const int64_t width = dims.empty() ? 1 : dims.back();
   if (width == 0 || a.elemCount() == 0) return 1;
   k = std::min(k, width);
   const int64_t rows = a.elemCount() / width;
   int64_t same = 0;
-  for (int64_t r = 0; r < rows; ++r) same += largest(a, r * width, width, k) == largest(e, r * width, width, k);
+  // Where there are fewer than K numbers, NaN are among the largest.
+  const auto isAlike = [&](int64_t i) {
+    const bool x = std::isnan(elementAt(a, i)), y = std::isnan(elementAt(e, i));
+    return x == y && (!x || nanEqual);
+  };
+  for (int64_t r = 0; r < rows; ++r) {
+    const std::vector<int64_t> places = largest(a, r * width, width, k);
+    same += places == largest(e, r * width, width, k) &&
+            std::all_of(places.begin(), places.end(), [&](int64_t j) { return isAlike(r * width + j); });
+  }
   return static_cast<double>(same) / static_cast<double>(rows);
 }
 
@@ -102,7 +120,7 @@ std::string metricText(const Metric &metric) {
 }
 
 double metricValue(Metric::Kind kind, const HostTensor &actual, const HostTensor &expected, bool nanEqual, int64_t k) {
-  if (kind == Metric::Kind::kTopK) return topKShare(actual, expected, k);
+  if (kind == Metric::Kind::kTopK) return topKShare(actual, expected, k, nanEqual);
   const int64_t count = actual.elemCount();
   double dot = 0, aa = 0, ee = 0, sum = 0, squares = 0, most = 0;
   double low = std::numeric_limits<double>::infinity(), high = -low;
@@ -115,7 +133,7 @@ double metricValue(Metric::Kind kind, const HostTensor &actual, const HostTensor
       if (a == e || (nanEqual && std::isnan(a) && std::isnan(e))) continue;
       return kNaN;
     }
-    const double d = kind == Metric::Kind::kUlp ? ulpDistance(actual, expected, i) : std::abs(a - e);
+    const double d = kind == Metric::Kind::kUlp ? ulpDistance(actual, expected, i) : difference(actual, expected, i);
     dot += a * e, aa += a * a, ee += e * e, sum += d, squares += d * d;
     most = std::max(most, d);
     low = std::min(low, e), high = std::max(high, e);
