@@ -205,6 +205,13 @@ TEST_CASE("losses", "[reduce]") {
                             {},
                             {}}),
               {0, 0.5 * (std::log(0.5) + 1)}, 1e-6);
+  // torch.nn.functional.kl_div: what is no probability has no logarithm.
+  const auto divergence =
+      runAs<float>({"kl_div_loss",
+                    {{"input", tensorOf<float>({2}, {-1, -1})}, {"target", tensorOf<float>({2}, {-0.5f, -kInf})}},
+                    {},
+                    {}});
+  CHECK((std::isnan(divergence[0]) && std::isnan(divergence[1])));
 }
 
 TEST_CASE("square sums and counts over whole tensors", "[reduce]") {

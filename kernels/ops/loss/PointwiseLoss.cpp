@@ -67,7 +67,7 @@ struct KlDiv {
   bool logTarget;
   template <class T> T operator()(T x, T t, const T *) const {
     if (logTarget) return std::exp(t) * (t - x);
-    return t > 0 ? t * (std::log(t) - x) : t != t ? t : T(0);
+    return t == 0 ? T(0) : t * (std::log(t) - x); // of less than nothing NaN, as the logarithm is
   }
 };
 
@@ -130,8 +130,8 @@ REGISTER_USER_OP("smooth_l1_loss")
 REGISTER_USER_OP("kl_div_loss")
     .With(pointwise())
     .Attr<bool>("log_target", false)
-    .Doc("input holds log probabilities: out = target * (log(target) - input), 0 where target is 0; with log_target, "
-         "target holds logs too: out = exp(target) * (target - input).")
+    .Doc("input holds log probabilities: out = target * (log(target) - input), 0 where target is 0 and NaN where it is "
+         "negative; with log_target, target holds logs too: out = exp(target) * (target - input).")
     .Cases({Case("plain").In("input", {4, 5}, -3, 0).In("target", {4, 5}, 0.05, 1),
             Case("logs").In("input", {7}, -3, 0).In("target", {7}, -3, 0).Attr("log_target", true)})
     .Kernel<KlDivKernel, types::Floating>("input");

@@ -33,7 +33,7 @@ struct SmoothL1 {
 struct KlDiv {
   template <class C> static __device__ C of(C x, C t, C, const LossArguments &a) {
     if (a.isLogTarget) return exp(t) * (t - x);
-    return t > 0 ? t * (log(t) - x) : t != t ? t : C(0);
+    return t == 0 ? C(0) : t * (log(t) - x);
   }
 };
 

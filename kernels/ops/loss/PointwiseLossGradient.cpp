@@ -140,12 +140,12 @@ void smoothL1Gradient(GradientRule &g) {
 }
 REGISTER_USER_OP_GRAD("smooth_l1_loss").SetBackwardOpConfGenFn(gradientRule(smoothL1Gradient));
 
-/// loss = t (log t - x) where t > 0, or e^t (t - x). d x = -max(t, 0) or -e^t; d t = log t - x + 1 where t > 0, or
+/// loss = t (log t - x), 0 where t is 0, or e^t (t - x). d x = -t or -e^t; d t = log t - x + 1 where t is not 0, or
 /// e^t (t - x + 1).
 void klDivGradient(GradientRule &g) {
   const bool logs = g.attr<bool>("log_target"), input = g.needs("input"), target = g.needs("target");
   if (!input && !target) return;
-  const std::string p = unary(g, logs ? "exp" : "relu", g.x("target"), "probability");
+  const std::string p = logs ? unary(g, "exp", g.x("target"), "probability") : g.x("target");
   if (input) g.bind("input", unary(g, "negative", g.multiply(g.dy("out"), p, "input_product"), "input"));
   if (!target) return;
   if (logs) {
@@ -156,10 +156,9 @@ void klDivGradient(GradientRule &g) {
   const std::string log = unary(g, "log", g.x("target"), "target_log");
   const std::string excess = binary(g, "broadcast_sub", log, g.x("input"), "target_excess");
   const std::string slope = withScalar(g, "scalar_add", excess, 1, "target_slope");
-  const std::string positive = withScalar(g, "scalar_logical_greater", g.x("target"), 0, "target_positive");
+  const std::string some = withScalar(g, "scalar_logical_not_equal", g.x("target"), 0, "target_some");
   const std::string zeros = g.add("zero_like", "target_zeros").in("like", slope).out();
-  const std::string inside =
-      g.add("where", "target_inside").in("condition", positive).in("x", slope).in("y", zeros).out();
+  const std::string inside = g.add("where", "target_inside").in("condition", some).in("x", slope).in("y", zeros).out();
   g.bind("target", g.multiply(g.dy("out"), inside, "target"));
 }
 REGISTER_USER_OP_GRAD("kl_div_loss").SetBackwardOpConfGenFn(gradientRule(klDivGradient));
