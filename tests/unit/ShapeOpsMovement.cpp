@@ -170,6 +170,27 @@ TEST_CASE("upsample_nearest_2d repeats the pixel at floor(position * input / out
         std::vector<float>{0, 1, 3});
 }
 
+TEST_CASE("images of no sample may be of any size, and make no patches and pixels", "[shape]") {
+  const int64_t side = int64_t{1} << 31;
+  const std::vector<int32_t> one{1, 1};
+  for (const char *op : {"upsample_nearest_2d", "upsample_bilinear_2d", "upsample_bicubic_2d"}) {
+    const TestTensor none = tensorOf<float>({0, 1, 4, 4}, {}), made = tensorOf<float>({0, 1, 2 * side, 2 * side}, {});
+    const I64 size{2 * side, 2 * side}; // 2^64 pixels
+    CHECK(runAs<float>({op, {{"x", none}}, {{"output_size", size}}, {}}).empty());
+    const std::string grad = std::string(op) + "_grad";
+    CHECK(runAs<float>({grad, {{"dy", made}, {"x", none}}, {{"output_size", size}}, {}}).empty());
+  }
+  const TestTensor wide = tensorOf<float>({0, 1, side - 1, side - 1}, {});
+  CHECK(runAs<float>({"unfold", {{"x", wide}}, {{"kernel_size", one}}, {}}).empty());
+  CHECK(errorOf({"unfold",
+                 {{"x", wide}},
+                 {{"kernel_size", one}, {"padding", std::vector<int32_t>{INT32_MAX, INT32_MAX}}},
+                 {}})
+            .find("the number of columns") != std::string::npos);
+  CHECK(errorOf({"unfold", {{"x", tensorOf<float>({0, 1, side, side}, {})}}, {{"kernel_size", one}}, {}})
+            .find("has an axis over 2147483647") != std::string::npos);
+}
+
 TEST_CASE("random slices equal index arithmetic", "[shape]") {
   uint32_t seed = 12345;
   auto next = [&](int64_t lo, int64_t hi) { // in [lo, hi]

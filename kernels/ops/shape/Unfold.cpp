@@ -28,6 +28,10 @@ Maybe<Patches> patches(const OpContext &ctx, int64_t h, int64_t w) {
       return (Error("OPC0205") << name << " has to be two numbers of " << least << " or more")
           .help("give (vertical, horizontal)");
   }
+  // An empty tensor may have dimensions of any size; of these no sum with a padding overflows.
+  if (h > INT32_MAX || w > INT32_MAX)
+    return Error::ShapeMismatch().id("OPC0206")
+           << "an image of " << h << " x " << w << " has an axis over " << INT32_MAX;
   const Pair k = ctx.Attr<Pair>("kernel_size"), pad = ctx.Attr<Pair>("padding"), s = ctx.Attr<Pair>("strides"),
              d = ctx.Attr<Pair>("dilation_rate");
   Patches p{h, w, k[0], k[1], pad[0], pad[1], s[0], s[1], d[0], d[1], 0, 0};
@@ -49,7 +53,8 @@ Maybe<void> inferUnfold(InferContext *ctx) {
                                   << ", it should be (batch, channels, height, width)";
   const Patches p = JUST(patches(*ctx, x.shape().At(2), x.shape().At(3)));
   const int64_t rows = JUST(checkedMul(x.shape().At(1), p.kh * p.kw, "the number of rows"));
-  return setOut(ctx, "y", TensorDesc(Shape({x.shape().At(0), rows, p.oh * p.ow}), x.data_type()));
+  const int64_t columns = JUST(checkedMul(p.oh, p.ow, "the number of columns"));
+  return setOut(ctx, "y", TensorDesc(Shape({x.shape().At(0), rows, columns}), x.data_type()));
 }
 
 Maybe<void> inferFold(InferContext *ctx) {
@@ -58,9 +63,10 @@ Maybe<void> inferFold(InferContext *ctx) {
   if (size.size() != 2 || size[0] < 1 || size[1] < 1)
     return (Error("OPC0205") << "output_size has to be two numbers of 1 or more").help("give (height, width)");
   const Patches p = JUST(patches(*ctx, size[0], size[1]));
-  if (x.shape().NumAxes() != 3 || x.shape().At(1) % (p.kh * p.kw) || x.shape().At(2) != p.oh * p.ow)
+  const int64_t columns = JUST(checkedMul(p.oh, p.ow, "the number of columns"));
+  if (x.shape().NumAxes() != 3 || x.shape().At(1) % (p.kh * p.kw) || x.shape().At(2) != columns)
     return (Error::ShapeMismatch() << "x is " << x.shape().ToString() << ", it should be (batch, channels * "
-                                   << p.kh * p.kw << ", " << p.oh * p.ow << ")")
+                                   << p.kh * p.kw << ", " << columns << ")")
         .help("an image of output_size has as many patches as x has columns");
   return setOut(ctx, "y",
                 TensorDesc(Shape({x.shape().At(0), x.shape().At(1) / (p.kh * p.kw), p.h, p.w}), x.data_type()));
@@ -91,7 +97,7 @@ std::unique_ptr<BoundKernel> bindUnfold(KernelBindContext *ctx) {
   return withElementSize(elementSize(x), [&](auto tag) {
     using T = decltype(tag);
     return bindTask([=](DeviceCtx *dev) {
-      dev->parallelFor(planes * taps, std::max<int64_t>(1, 16384 / (p.oh * p.ow)), [&](int64_t b, int64_t e) {
+      dev->parallelFor(planes * taps, std::max<int64_t>(1, 16384 / p.oh / p.ow), [&](int64_t b, int64_t e) {
         for (int64_t job = b; job < e; ++job) {
           const T *plane = static_cast<const T *>(from) + job / taps * p.h * p.w;
           T *row = static_cast<T *>(to) + job * p.oh * p.ow;
@@ -123,7 +129,7 @@ public:
     const Patches p = valueOf(patches(*ctx, out.At(2), out.At(3)));
     const int64_t planes = out.Count(0, 2), taps = p.kh * p.kw, positions = p.oh * p.ow;
     return bindTask([=](DeviceCtx *dev) {
-      dev->parallelFor(planes, std::max<int64_t>(1, 16384 / (taps * positions)), [&](int64_t b, int64_t e) {
+      dev->parallelFor(planes, std::max<int64_t>(1, 16384 / taps / positions), [&](int64_t b, int64_t e) {
         for (int64_t c = b; c < e; ++c) {
           T *plane = y + c * p.h * p.w;
           std::fill_n(plane, p.h * p.w, T(0));

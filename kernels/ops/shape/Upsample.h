@@ -65,7 +65,9 @@ template <class T, Upsampling mode> struct UpsampledPlanes {
 
   UpsampledPlanes(const OpContext &ctx, const Shape &in, const Shape &out)
       : planes(in.Count(0, 2)), inH(in.At(2)), inW(in.At(3)), outH(out.At(2)), outW(out.At(3)),
-        rows(axis(ctx, inH, outH, "height_scale")), columns(axis(ctx, inW, outW, "width_scale")) {}
+        // Without planes the axes are of no use, and may be of any length.
+        rows(axis(ctx, inH, planes == 0 ? 0 : outH, "height_scale")),
+        columns(axis(ctx, inW, planes == 0 ? 0 : outW, "width_scale")) {}
 
 private:
   static Axis axis(const OpContext &ctx, int64_t in, int64_t out, const char *scale) {

@@ -22,7 +22,7 @@ template <Upsampling mode> struct UpsampleGrad {
       const T *dy = staged.in("dy");
       T *dx = staged.out("dx");
       return bindTask([=](DeviceCtx *dev) {
-        dev->parallelFor(p.planes, std::max<int64_t>(1, 8192 / (p.outH * p.outW)), [&](int64_t b, int64_t e) {
+        dev->parallelFor(p.planes, std::max<int64_t>(1, 8192 / p.outH / p.outW), [&](int64_t b, int64_t e) {
           for (int64_t n = b; n < e; ++n) plane(p, dy + n * p.outH * p.outW, dx + n * p.inH * p.inW);
         });
       });
