@@ -74,17 +74,21 @@ private:
     if (type == "relu") {
       activation = "relu";
     } else if (type == "clip_by_scalar") {
-      activation = "clip";
-      low = op.attribute<double>("floating_min", 0);
-      high = op.attribute<double>("floating_max", 0);
+      if (!takeLimits(op.attribute<double>("floating_min", 0), op.attribute<double>("floating_max", 0))) return false;
     } else if (type == "hardtanh") {
-      activation = "clip";
-      low = op.attribute<double>("min_val", -1);
-      high = op.attribute<double>("max_val", 1);
+      if (!takeLimits(op.attribute<double>("min_val", -1), op.attribute<double>("max_val", 1))) return false;
     } else {
       return false;
     }
     stage = kActivated;
+    return true;
+  }
+  /// Limits the wrong way round, or NaN, are another function in the library than in the op.
+  bool takeLimits(double least, double most) {
+    if (!(least <= most)) return false;
+    activation = "clip";
+    low = least;
+    high = most;
     return true;
   }
 };
@@ -93,7 +97,8 @@ bool fits(ir::UserOp op) {
   if (op.getOpType() != "conv2d") return false;
   auto type = dyn_cast<RankedTensorType>(op.getOuts()[0].getType());
   auto in = dyn_cast<RankedTensorType>(op.input("in").getType());
-  return type && type.getElementType().isF32() && in && in.hasStaticShape() && in.getNumElements() != 0;
+  const auto hasElements = [](RankedTensorType t) { return t && t.hasStaticShape() && t.getNumElements() != 0; };
+  return type && type.getElementType().isF32() && hasElements(type) && hasElements(in);
 }
 
 /// Windows that minimal filtering is for, of an op with such a weight.

@@ -90,6 +90,13 @@ class KeptNan(FolderTest):
             far = ~np.isclose(found[good], plain[good], rtol=1e-4, atol=1e-4)
             self.assertLessEqual(far.sum(), 5 * part * wrong.size, (graph, more))
 
+    def test_limits_the_wrong_way_round(self):
+        """Of a least above the most the clip is the most, as numpy's, and the library's the least: the two stay apart. So do those with a limit that is NaN."""
+        for least, most in ((1.5, -0.25), (1e300, -0.25)):
+            self.file("g.pbtxt", network().replace("at_double: -0.25", f"at_double: {least!r}").replace("at_double: 1.5", f"at_double: {most!r}"))
+            for graph, more, program in self.ways():
+                np.testing.assert_array_equal(self.values(graph, self.x, *more, program=program), np.clip(self.x, np.float32(1.5), np.float32(most)))
+
     def test_nothing_changes_for_numbers(self):
         self.check(self.x, False)
 

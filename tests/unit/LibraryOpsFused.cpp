@@ -199,6 +199,8 @@ TEST_CASE("fused convolutions: what they refuse", "[library][fused]") {
   OpCall bad = call;
   bad.attrs["activation"] = std::string("swish");
   CHECK(errorOf(bad).find("activation is \"swish\"") != std::string::npos);
+  bad.attrs = {{"activation", std::string("clip")}, {"activation_min", 1.0}, {"activation_max", 0.5}};
+  CHECK(errorOf(bad).find("activation_min is 1, expected activation_max or less, which is 0.5") != std::string::npos);
   bad = call;
   bad.inputs.push_back({"gamma", randomTensor(kFloat, {3}, 3)});
   CHECK(errorOf(bad).find("must be given together") != std::string::npos);

@@ -23,7 +23,13 @@ Maybe<ConvExtras::Activation> activationOf(const UserOpConfWrapper &conf) {
   const std::string &name = conf.attr<std::string>("activation");
   if (name.empty()) return ConvExtras::kNone;
   if (name == "relu") return ConvExtras::kRelu;
-  if (name == "clip") return ConvExtras::kClip;
+  if (name == "clip") {
+    const double low = conf.attr<double>("activation_min"), high = conf.attr<double>("activation_max");
+    if (!(low <= high))
+      return Error::InvalidValueError().id("OPC0205").help("leave the activation to a clip_by_scalar of its own")
+             << "activation_min is " << low << ", expected activation_max or less, which is " << high;
+    return ConvExtras::kClip;
+  }
   return Error::InvalidValueError().id("OPC0205") << "activation is \"" << name << "\", expected \"\", \"relu\" or "
                                                   << "\"clip\"";
 }
