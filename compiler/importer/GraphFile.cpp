@@ -6,6 +6,7 @@
 #include "NearestNames.h"
 #include "ParseHints.h"
 #include "PlainText.h"
+#include "TextNumbers.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/coded_stream.h>
@@ -219,16 +220,17 @@ const Tree *nested(const Tree *tree, const pb::FieldDescriptor *f) {
 }
 
 /// `blocks` are those of the field `ops`, `depth` messages deep.
-bool parseText(std::string_view text, pb::Message *message, const pb::FieldDescriptor *ops, int depth,
-               Collector *collector, TextBlocks *blocks) {
+bool parseText(const std::string &name, std::string_view text, pb::Message *message, const pb::FieldDescriptor *ops,
+               int depth, std::vector<Diagnostic> *diagnostics, TextBlocks *blocks) {
   if (readPlainText(text, message, ops, blocks)) return true;
+  Collector collector(name, text, diagnostics);
   pb::TextFormat::Parser parser;
-  parser.RecordErrorsTo(collector);
+  parser.RecordErrorsTo(&collector);
   parser.AllowPartialMessage(true);
   parser.AllowUnknownField(true);
   parser.SetRecursionLimit(kMaxNesting);
   pb::io::ArrayInputStream input(text.data(), static_cast<int>(text.size()));
-  if (!parser.Parse(&input, message)) return false;
+  if (!parser.Parse(&input, message) || !checkNumbers(name, text, *message, diagnostics)) return false;
   *blocks = findBlocks(text, ops->name(), depth);
   return true;
 }
@@ -262,26 +264,25 @@ std::unique_ptr<GraphFile> readText(const std::string &name, const std::string &
     error(diagnostics, name, "OPC0103", "the graph is empty", "a graph is a list of op { ... }, a DLNetConf, or a Job");
     return nullptr;
   }
-  Collector collector(name, text, diagnostics);
   const auto knows = [&](const pb::Descriptor *d) { return d->FindFieldByName(first) != nullptr; };
   const auto *opOfNet = field(graph::DLNetConf::descriptor(), "op");
   const auto *opOfDef = field(graph::GraphDef::descriptor(), "op_list");
   TextBlocks blocks;
   if (knows(graph::DLNetConf::descriptor())) {
     file->format = "list of op (text)";
-    if (!parseText(text, file->job->mutable_net(), opOfNet, 0, &collector, &blocks)) return nullptr;
+    if (!parseText(name, text, file->job->mutable_net(), opOfNet, 0, diagnostics, &blocks)) return nullptr;
   } else if (knows(graph::Job::descriptor())) {
     file->format = "Job (text)";
-    if (!parseText(text, file->job, opOfNet, 1, &collector, &blocks)) return nullptr;
+    if (!parseText(name, text, file->job, opOfNet, 1, diagnostics, &blocks)) return nullptr;
   } else if (knows(graph::GraphDef::descriptor())) {
     file->format = "GraphDef (text)";
     auto *def = pb::Arena::CreateMessage<graph::GraphDef>(&file->arena);
-    if (!parseText(text, def, opOfDef, 0, &collector, &blocks)) return nullptr;
+    if (!parseText(name, text, def, opOfDef, 0, diagnostics, &blocks)) return nullptr;
     file->job->mutable_net()->mutable_op()->Swap(def->mutable_op_list());
   } else if (knows(graph::SavedModel::descriptor())) {
     file->format = "SavedModel (text)";
     auto *model = pb::Arena::CreateMessage<graph::SavedModel>(&file->arena);
-    if (!parseText(text, model, opOfDef, 2, &collector, &blocks)) return nullptr;
+    if (!parseText(name, text, model, opOfDef, 2, diagnostics, &blocks)) return nullptr;
     if (!takeSavedModel(file.get(), *model, diagnostics)) return nullptr;
   } else {
     reportNoGraph(name, text, first, diagnostics);

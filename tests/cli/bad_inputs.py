@@ -275,6 +275,25 @@ class Mistakes(Scratch):
         attribute = SMALL.replace('output { key: "z"', 'attr { key: "axis" value { at_in32: 1 } } output { key: "z"')
         self.assertIn("did you mean at_int32?", opc("show", self.file("f.pbtxt", attribute)).stderr.decode())
 
+    def test_numbers_beyond_their_types(self):
+        """In digits they were infinite without a word; inf says that it is meant."""
+        job = 'net {\n%s\n} job_conf { train_conf { loss_lbn: "m/z_0" optimizer_conf { base_learning_rate:\t4e38 } } }'
+        scaled = SMALL.replace("broadcast_mul", "scalar_mul").replace('key: "x"', 'key: "in"').replace(' input { key: "y" value { s: "w/out" } }', "").replace('key: "z"', 'key: "out"')
+        attr = scaled.replace("  output {", '  attr { key: "has_float_operand" value { at_bool: true } } attr { key: "float_operand" value { at_double: %s } }\n  output {')
+        listed = SMALL.replace("  output {", '  attr { key: "numbers" value { at_list_float { val: [1, inf, -%s] } } }\n  output {')
+        f64, f32 = "larger than every number of f64", "larger than every number of f32"
+        for text, number, words in ((attr % "1e400", "1e400", "at_double is 1e400, " + f64), (attr % "-1e400", "1e400", "at_double is 1e400, " + f64),
+                                    (attr % ("9" * 400), "9" * 400, "at_double is " + "9" * 40 + "..., " + f64),
+                                    (SMALL.replace("value: 2", "value: 1e39"), "1e39", "value is 1e39, " + f32),
+                                    (SMALL.replace("value: 2", "value: 3.5e38f"), "3.5e38f", "value is 3.5e38f, " + f32),
+                                    (listed % "1e39", "1e39", "val is 1e39, " + f32), (job % SMALL, "4e38", "base_learning_rate is 4e38, " + f32)):
+            with self.subTest(words=words):
+                self.shown(text, number, "error[OPC0101]", words, "write inf where infinity is meant")
+        for number, value in (("inf", "inf"), ("-inf", "-inf"), ("1e308", "inf"), ("1e-400", "0")):  # the op has it in f32
+            done = opc("run", self.file("infinite.pbtxt", attr % number), "--input", "x=1")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(value, done.stdout.decode())
+
     def test_kinds_of_attributes(self):
         """In the words of the graph file."""
         soft = SMALL.replace('op_type_name: "broadcast_mul" input { key: "x" value { s: "x/out" } } input { key: "y" value { s: "w/out" } }',
