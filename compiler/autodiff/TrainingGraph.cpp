@@ -6,7 +6,9 @@
 #include "GraphBuilder.h"
 #include "Locations.h"
 #include "TextParts.h"
+#include "opc/Convert.h"
 
+#include <cmath>
 #include <fnmatch.h>
 #include <utility>
 
@@ -123,6 +125,29 @@ bool boolAttr(const OptimizerGroup &group, const char *name, bool otherwise) {
   auto it = group.attrs.find(name);
   const bool *b = it == group.attrs.end() ? nullptr : it->second.get<bool>();
   return b ? *b : otherwise;
+}
+
+/// A number as an element of `type` has it.
+double asElement(double v, DataType type) {
+  switch (type) {
+  case kFloat16: return static_cast<double>(numberOf(convertElement<float16>(v)));
+  case kBFloat16: return static_cast<double>(numberOf(convertElement<bfloat16>(v)));
+  case kFloat: return static_cast<double>(convertElement<float>(v));
+  default: return v;
+  }
+}
+
+/// Whether a static loss scale, and what undoes it, are numbers above 0 where they are multiplied by; if not, says so.
+LogicalResult checkScale(Operation *op, double scale, double factor, const std::string &name, DataType type) {
+  const double element = asElement(factor, type);
+  if (element > 0 && std::isfinite(element)) return success();
+  const std::string text = AttrValue(scale).toString(), typeName = dataTypeName(type);
+  emitStatus(op,
+             Status(StatusCode::kInvalidGraph, "OPC0507",
+                    concat("the loss scale ", text, factor == scale ? " of " : " is undone for ", name, ", which is ",
+                           typeName, factor == scale ? ", is " : ", by ", AttrValue(element).toString(), " there"))
+                 .withHelp("give a scale that the types of the loss and of the variables have, such as 1024"));
+  return failure();
 }
 
 /// What the steps of all groups share.
@@ -266,6 +291,7 @@ public:
     Value count = t_.counter("train_step");
     step_.trainStep = count;
     if (!config_.lossScale.dynamic) step_.unscale = 1 / config_.lossScale.value;
+    if (!config_.lossScale.dynamic && failed(checkUnscaling())) return failure();
     if (config_.accumulate > 1) accumulate(count);
     if (config_.lossScale.dynamic) {
       scheduleLossScale();
@@ -287,6 +313,15 @@ private:
   LogicalResult complain(const std::string &message, const std::string &help) {
     emitStatus(module_, Status(StatusCode::kInvalidGraph, "OPC0507", message).withHelp(help));
     return failure();
+  }
+
+  LogicalResult checkUnscaling() {
+    for (const auto &group : parameters_)
+      for (const Parameter &p : group)
+        if (failed(checkScale(p.g.tensor.getDefiningOp(), config_.lossScale.value, step_.unscale, p.g.name,
+                              ir::descOf(p.g.tensor).data_type())))
+          return failure();
+    return success();
   }
 
   /// Before gradients are clipped, which are as large as the loss scale makes them. An update adds the others' itself.
@@ -442,6 +477,10 @@ FailureOr<Seeds> scaledSeeds(ModuleOp module, const Registry &registry, ArrayRef
   seeds.gradients.clear();
   for (auto [i, loss] : llvm::enumerate(losses)) {
     const std::string name = ir::opName(loss.getDefiningOp());
+    // Given gradients are multiplied by the scale in f32, and become what they become.
+    const DataType type = ir::descOf(loss).data_type(), scaledIn = given.empty() || type == kDouble ? type : kFloat;
+    if (!scale.dynamic && failed(checkScale(loss.getDefiningOp(), scale.value, scale.value, name, scaledIn)))
+      return failure();
     if (!scale.dynamic && !given.empty()) {
       seeds.gradients.push_back(t.scalar(given[i], "scalar_mul", scale.value, name + "_grad_scaled"));
       continue;

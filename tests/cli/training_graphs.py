@@ -417,6 +417,25 @@ class Steps(unittest.TestCase):
         run("grad", "sum.pbtxt", "--loss", "loss", "--optimizer", "sgd:scale=0.5", "--lr", "0.5", "--accumulate", "2", "-o", "half.pbtxt")
         np.testing.assert_array_equal(self.after(2, graph="half.pbtxt")["w_now"], np.full(3, 1 - 0.5 * 0.5))
 
+    def test_loss_scales_that_their_types_have_not(self):
+        """f16 ends at 65504: the gradients of a larger scale are infinite, and no step is any good. In f32 what undoes a scale has to be a number above 0, too."""
+        half = """op { name: "w" variable_conf { out: "out" shape { dim: 3 } data_type: %s initializer { constant_conf { value: 1 } } } }
+op { name: "c" user_conf { op_type_name: "cast" input { key: "in" value { s: "w/out" } } attr { key: "dtype" value { at_data_type: %s } } } }
+op { name: "loss" user_conf { op_type_name: "reduce_sum" input { key: "input_tensor" value { s: "c/out_0" } } attr { key: "axis" value { at_list_int32 { val: 0 } } } attr { key: "keepdims" value { at_bool: false } } } }
+op { name: "w_now" output_conf { in: "w/out" out: "out" } }
+"""
+        for variable, loss, scale, said in (("kFloat", "kFloat16", "65536", "the loss scale 65536 of loss, which is f16, is inf there"), ("kFloat", "kBFloat16", "3.4e38", "the loss scale 3.4e+38 of loss, which is bf16, is inf there"),
+                                            ("kFloat", "kFloat16", "1e-9", "the loss scale 1e-09 of loss, which is f16, is 0 there"), ("kFloat", "kFloat", "1e39", "of loss, which is f32, is inf there"),
+                                            ("kFloat", "kDouble", "1e50", "the loss scale 1e+50 is undone for w, which is f32, by 0 there")):
+            done = run("grad", write("half.pbtxt", half % (variable, loss)), "--loss", "loss", "--optimizer", "sgd", "--lr", "0.5", "--loss-scale", scale, "-o", "never.pbtxt", code=3)
+            self.assertIn("error[OPC0507]", done.stderr)
+            self.assertIn(said, done.stderr)
+        for variable, loss, scale in (("kFloat", "kFloat16", "32768"), ("kFloat", "kBFloat16", "65536"), ("kDouble", "kDouble", "1e50"), ("kFloat", "kFloat16", "dynamic")):
+            run("grad", write("half.pbtxt", half % (variable, loss)), "--loss", "loss", "--optimizer", "sgd", "--lr", "0.5", "--loss-scale", scale, "-o", "step.pbtxt")
+            run("run", "step.pbtxt", "--repeat", "4", "--outputs", "step.npz", "--print", "none")
+            if scale != "dynamic":
+                np.testing.assert_array_equal(np.load(os.path.join(scratch.name, "step.npz"))["w_now"], np.full(3, 1 - 4 * 0.5))
+
     def test_numbers_of_a_job_that_make_no_training(self):
         for conf, said in (("loss_scale_factor: 0 optimizer_conf { base_learning_rate: 1 }", "loss_scale_factor is 0, it should be above 0"),
                            ("loss_scale_factor: -4 optimizer_conf { base_learning_rate: 1 }", "loss_scale_factor is -4, it should be above 0"),
