@@ -4,6 +4,9 @@
 #include "Graph.h"
 #include "Passes.h"
 #include "TextParts.h"
+#include "opc/Convert.h"
+
+#include <google/protobuf/descriptor.h>
 
 #include <cmath>
 
@@ -122,6 +125,61 @@ std::string faultOf(const graph::OptimizerConf &conf) {
   return notAbove0("max_norm", static_cast<double>(conf.clip_conf().clip_by_global_norm().max_norm()));
 }
 
+LossScale lossScaleOf(const graph::TrainConf &conf) {
+  LossScale scale;
+  scale.dynamic = conf.has_dynamic_loss_scale_policy();
+  if (!scale.dynamic) {
+    scale.value = static_cast<double>(conf.loss_scale_factor());
+    return scale;
+  }
+  const graph::DynamicLossScalePolicy &policy = conf.dynamic_loss_scale_policy();
+  scale.value = static_cast<double>(policy.initial_loss_scale());
+  scale.incrementPeriod = convertElement<int64_t>(policy.increment_period());
+  scale.multiplier = static_cast<double>(policy.multiplier());
+  return scale;
+}
+std::string faultOfLossScale(const graph::TrainConf &conf) {
+  const graph::DynamicLossScalePolicy &policy = conf.dynamic_loss_scale_policy();
+  if (!conf.has_dynamic_loss_scale_policy())
+    return notAbove0("loss_scale_factor", static_cast<double>(conf.loss_scale_factor()));
+  const std::string fault = notAbove0("initial_loss_scale", static_cast<double>(policy.initial_loss_scale()));
+  return fault.empty() ? notAbove0("increment_period", static_cast<double>(policy.increment_period())) : fault;
+}
+
+/// "NAME has no NUMBER" for a number that a message does not give and has no default for, or "": OneFlow requires it,
+/// and 0 in its place would train otherwise than was meant.
+std::string lackOf(const std::string &name, const pb::Message &message) {
+  const pb::Descriptor *type = message.GetDescriptor();
+  for (int i = 0; i < type->field_count(); ++i) {
+    const Field *f = type->field(i);
+    if (f->is_repeated() || f->has_default_value()) continue;
+    const bool isNumber = f->cpp_type() != f->CPPTYPE_MESSAGE && f->cpp_type() != f->CPPTYPE_STRING;
+    if (isNumber && !message.GetReflection()->HasField(message, f)) return concat(name, " has no ", f->name());
+  }
+  return "";
+}
+
+/// The same of the message that a oneof holds, if any.
+std::string lackOfKind(const pb::Message &message) {
+  const pb::Reflection *r = message.GetReflection();
+  const auto *kind = r->GetOneofFieldDescriptor(message, message.GetDescriptor()->oneof_decl(0));
+  return kind ? lackOf(kind->name(), r->GetMessage(message, kind)) : "";
+}
+
+/// What an optimizer lacks, or "".
+std::string lackOf(const graph::OptimizerConf &conf) {
+  const graph::WarmupConf &warmup = conf.warmup_conf();
+  const bool hasWarmup = warmup.type_case() != graph::WarmupConf::TYPE_NOT_SET;
+  std::string text = lackOfKind(conf.learning_rate_decay());
+  if (text.empty() && hasWarmup)
+    text = warmup.has_warmup_batches() ? lackOf("warmup_conf", warmup) : lackOfKind(warmup);
+  if (text.empty() && conf.has_weight_decay_conf()) text = lackOf("weight_decay_conf", conf.weight_decay_conf());
+  const bool hasAllRates = conf.learning_rate_decay().has_piecewise_constant_conf() && !hasWarmup;
+  if (text.empty() && !conf.has_base_learning_rate() && conf.learning_rate_lbn().empty() && !hasAllRates)
+    text = "optimizer_conf has no base_learning_rate";
+  return text;
+}
+
 } // namespace
 
 std::map<std::string, Regularizer> readRegularizers(const GraphFile &file) {
@@ -149,19 +207,8 @@ std::optional<JobTraining> readTraining(const GraphFile &file, std::vector<Diagn
   };
   training.losses.assign(conf.loss_lbn().begin(), conf.loss_lbn().end());
   if (training.losses.empty()) error("it has optimizers and no loss_lbn", "name the loss: loss_lbn: \"loss/out_0\"");
-  if (conf.has_dynamic_loss_scale_policy()) {
-    training.config.lossScale.dynamic = true;
-    training.config.lossScale.value = static_cast<double>(conf.dynamic_loss_scale_policy().initial_loss_scale());
-    training.config.lossScale.incrementPeriod =
-        static_cast<int64_t>(conf.dynamic_loss_scale_policy().increment_period());
-    training.config.lossScale.multiplier = static_cast<double>(conf.dynamic_loss_scale_policy().multiplier());
-  } else {
-    training.config.lossScale.value = static_cast<double>(conf.loss_scale_factor());
-  }
-  if (const std::string fault =
-          notAbove0(training.config.lossScale.dynamic ? "initial_loss_scale" : "loss_scale_factor",
-                    training.config.lossScale.value);
-      !fault.empty())
+  training.config.lossScale = lossScaleOf(conf);
+  if (const std::string fault = faultOfLossScale(conf); !fault.empty())
     error(fault, "leave it out, or give a power of 2 such as 1024");
   if (file.job->job_conf().has_num_gradient_accumulation_steps()) {
     training.config.accumulate = file.job->job_conf().num_gradient_accumulation_steps();
@@ -170,6 +217,7 @@ std::optional<JobTraining> readTraining(const GraphFile &file, std::vector<Diagn
   }
   for (const graph::OptimizerConf &o : conf.optimizer_conf()) {
     if (const std::string fault = faultOf(o); !fault.empty()) error(fault, "give such a number, or leave it out");
+    if (const std::string lack = lackOf(o); !lack.empty()) error(lack, "give it: 0 would be taken in its place");
     OptimizerGroup group;
     group.variables.assign(o.variable_op_names().begin(), o.variable_op_names().end());
     group.learningRate = static_cast<double>(o.base_learning_rate());

@@ -294,7 +294,7 @@ op { name: "total" user_conf { op_type_name: "broadcast_add" input { key: "x" va
         for conf, word in (('optimizer_conf { base_learning_rate: 1 }', "loss_lbn"),
                            ('loss_lbn: "loss/z_0" optimizer_conf { variable_op_names: "nobody" base_learning_rate: 1 }', "updates nothing"),
                            ('loss_lbn: "loss/z_0" optimizer_conf { base_learning_rate: 1 ftrl_conf { } }', "optimizer"),
-                           ('loss_lbn: "loss/z_0" optimizer_conf { variable_op_names: "w" } optimizer_conf { variable_op_names: "w" }', "two optimizers")):
+                           ('loss_lbn: "loss/z_0" optimizer_conf { variable_op_names: "w" base_learning_rate: 1 } optimizer_conf { variable_op_names: "w" base_learning_rate: 1 }', "two optimizers")):
             done = run("compile", write("bad.pbtxt", "net {" + GRAPH + "} job_conf { train_conf { " + conf + " } }"), "-o", "never.plan", code=3)
             self.assertIn("OPC0507", done.stderr)
             self.assertIn(word, done.stderr)
@@ -442,10 +442,26 @@ op { name: "w_now" output_conf { in: "w/out" out: "out" } }
                            ("dynamic_loss_scale_policy { initial_loss_scale: 0 } optimizer_conf { base_learning_rate: 1 }", "initial_loss_scale is 0, it should be above 0"),
                            ("optimizer_conf { base_learning_rate: nan }", "base_learning_rate is nan, it should be finite"),
                            ("optimizer_conf { base_learning_rate: 1 clip_conf { clip_by_global_norm { max_norm: -1 } } }", "max_norm is -1, it should be above 0"),
-                           ("optimizer_conf { base_learning_rate: 1 adagrad_conf { initial_accumulator_value: -1 } }", "initial_accumulator_value is -1, it should be 0 or more")):
+                           ("optimizer_conf { base_learning_rate: 1 adagrad_conf { initial_accumulator_value: -1 } }", "initial_accumulator_value is -1, it should be 0 or more"),
+                           # What has no default is required: 0 in its place trains nothing, or otherwise than was meant.
+                           ("optimizer_conf { }", "optimizer_conf has no base_learning_rate"),
+                           ("optimizer_conf { adam_conf { } learning_rate_decay { cosine_conf { decay_batches: 8 } } }", "optimizer_conf has no base_learning_rate"),
+                           ("optimizer_conf { learning_rate_decay { piecewise_constant_conf { values: 1 } } warmup_conf { constant_conf { warmup_batches: 2 multiplier: 0.5 } } }",
+                            "optimizer_conf has no base_learning_rate"),
+                           ("optimizer_conf { base_learning_rate: 1 learning_rate_decay { exponential_conf { decay_batches: 4 } } }", "exponential_conf has no decay_rate"),
+                           ("optimizer_conf { base_learning_rate: 1 learning_rate_decay { linear_lr_conf { end_factor: 1 total_iters: 4 } } }", "linear_lr_conf has no start_factor"),
+                           ("optimizer_conf { base_learning_rate: 1 warmup_conf { linear_conf { warmup_batches: 4 } } }", "linear_conf has no start_multiplier"),
+                           ("optimizer_conf { base_learning_rate: 1 warmup_conf { linear_conf { } warmup_batches: 4 } }", "warmup_conf has no warmup_factor"),
+                           ("optimizer_conf { base_learning_rate: 1 weight_decay_conf { } }", "weight_decay_conf has no weight_decay_rate"),
+                           ("dynamic_loss_scale_policy { increment_period: nan } optimizer_conf { base_learning_rate: 1 }", "increment_period is nan, it should be above 0")):
             done = run("compile", write("bad.pbtxt", "net {" + GRAPH + '} job_conf { train_conf { loss_lbn: "loss/z_0" ' + conf + " } }"), "-o", "never.plan", code=3)
             self.assertIn("error[OPC0507]: train_conf: " + said, done.stderr)
             self.assertFalse(os.path.exists(os.path.join(scratch.name, "never.plan")))
+        # Rates that are all given need no other.
+        job = "net {%s} job_conf { train_conf { loss_lbn: \"loss/z_0\" optimizer_conf { %s } } }"
+        for conf, rate in (("learning_rate_decay { piecewise_constant_conf { values: 0.03125 } }", 0.03125), ("base_learning_rate: 0", 0)):
+            found, expected = values(write("rates.pbtxt", job % (GRAPH, conf)), 3), simulate(3, lambda p, g, s, t, rate=rate: p - rate * g)
+            np.testing.assert_allclose(found["w_now"], expected[0], rtol=1e-6)
 
 
 def layers(count, batch, width):
