@@ -10,6 +10,7 @@
 #include "OpcDialect.h"
 #include "Passes.h"
 #include "UserOpBuilder.h"
+#include "VariableReads.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -37,7 +38,8 @@ bool isOfItsTypes(ir::UserOp op) {
 
 class OpCaster {
 public:
-  explicit OpCaster(ModuleOp module) : module_(module), builder_(module.getContext()) {}
+  explicit OpCaster(ModuleOp module)
+      : module_(module), builder_(module.getContext()), afterWrites_(readsAfterWrites(graphBlock(module))) {}
 
   LogicalResult run(ArrayRef<CastRequest> requests, CastStep step) {
     SmallVector<std::pair<ir::UserOp, DataType>> chosen;
@@ -119,7 +121,8 @@ private:
       if (const Value computed = computed_.lookup(v); computed && elementTypeOf(computed) == wanted)
         operand.set(computed);
       else // where the op reads what another one has written, so does the cast
-        operand.set(castOf(v, wanted, name + "-in" + std::to_string(i) + suffix, op->getAttr(ir::kCtrlInAttr)));
+        operand.set(castOf(v, wanted, name + "-in" + std::to_string(i) + suffix,
+                           behind(module_.getContext(), afterWrites_.lookup(&operand))));
     }
     return retype(op, name);
   }
@@ -148,6 +151,7 @@ private:
 
   ModuleOp module_;
   OpBuilder builder_;
+  const llvm::DenseMap<OpOperand *, WritersBefore> afterWrites_;
   llvm::MapVector<Value, Value> computed_; // of casts behind chosen ops: what they cast
   Location at_ = UnknownLoc::get(module_.getContext());
   ir::Role role_ = ir::Role::kForward;

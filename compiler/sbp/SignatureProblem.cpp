@@ -285,7 +285,7 @@ private:
   const MeshRequest &request_;
   StatePins pins_;
   SignatureProblem out_;
-  llvm::DenseSet<OpOperand *> afterWrites_;
+  llvm::DenseMap<OpOperand *, WritersBefore> afterWrites_;
   llvm::DenseMap<std::pair<Type, uint32_t>, uint32_t> tensorKinds_;
   llvm::StringMap<uint32_t> opKinds_;
   llvm::DenseMap<Value, uint32_t> tensorOf_;

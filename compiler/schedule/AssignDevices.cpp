@@ -11,6 +11,7 @@
 #include "OpForms.h"
 #include "Passes.h"
 #include "UserOpBuilder.h"
+#include "VariableReads.h"
 
 using namespace mlir;
 
@@ -39,7 +40,8 @@ bool hasReadersOnCpuAlone(Value v) {
 class DeviceAssigner {
 public:
   DeviceAssigner(ModuleOp module, const Registry &registry, bool fallback)
-      : block_(graphBlock(module)), registry_(registry), fallback_(fallback), builder_(module.getContext()) {}
+      : block_(graphBlock(module)), registry_(registry), fallback_(fallback), builder_(module.getContext()),
+        afterWrites_(readsAfterWrites(block_)) {}
 
   LogicalResult run() {
     std::vector<Operation *> tasks;
@@ -119,25 +121,33 @@ private:
       if (side_.lookup(v) == isOnCpu(op)) continue;
       if (const auto writer = writers_.find(v); writer != writers_.end() && writer->second == op)
         return refuse(op, v, "which lies on the " + std::string(side_.lookup(v) ? "cpu" : "device"), op);
-      operand.set(copied(v, op));
+      operand.set(copied(v, op, behind(builder_.getContext(), afterWrites_.lookup(&operand))));
     }
     return success();
   }
 
   /// The tensor on the side of `reader`. A variable is read when its turn comes, before it is written, by a copy beside
   /// it: streams do not read what another one writes.
-  Value copied(Value v, Operation *reader) {
-    const Attribute after = reader->getAttr(ir::kCtrlInAttr);
+  /// `after`: the ops that have written it by then.
+  Value copied(Value v, Operation *reader, Attribute after) {
     Value &known = copies_[{v, after}];
     if (known) return known;
-    const bool isWritten = writers_.count(v) > 0;
     builder_.setInsertionPoint(reader);
     Value from = v;
     const bool toCpu = isOnCpu(reader);
-    if (isWritten) from = copy(v, reader, ".read", toCpu ? ir::DeviceAttr() : cpu(), after);
+    if (isWritten(v)) from = copy(v, reader, ".read", toCpu ? ir::DeviceAttr() : cpu(), after);
     known = copy(from, reader, toCpu ? ".to_cpu" : ".to_device",
                  toCpu ? cpu() : deviceAttr(builder_.getContext(), DeviceType::kGPU), Attribute());
     return known;
+  }
+  /// Whether it is a variable that an op writes, or a view of one.
+  bool isWritten(Value v) const {
+    while (auto op = v.getDefiningOp<ir::UserOp>()) {
+      const user_op::OpDef *def = op.def();
+      if (!def || !def->isView) return false;
+      v = op.getArgs()[0];
+    }
+    return writers_.count(v) > 0;
   }
   ir::DeviceAttr cpu() { return deviceAttr(builder_.getContext(), DeviceType::kCPU); }
 
@@ -164,6 +174,7 @@ private:
   const bool fallback_;
   ir::ByForm<bool> fallsBack_;
   OpBuilder builder_;
+  const llvm::DenseMap<OpOperand *, WritersBefore> afterWrites_;
   llvm::DenseMap<Value, Operation *> writers_;
   llvm::DenseMap<Value, bool> side_; // whether it lies on the CPU
   llvm::DenseMap<std::pair<Value, Attribute>, Value> copies_;

@@ -150,6 +150,36 @@ class Updates(FolderTest):
             self.assertFalse({"ua", "again"} <= set(group))
             self.assertFalse({"ub", "uc"} <= set(group))
 
+    def test_casts_of_what_the_data_puts_behind_an_update(self):
+        """A reader of new statistics that reads the result of the op that writes them, and one of the old: each in another type."""
+        def const(name, value):
+            return f'op {{ name: "{name}" variable_conf {{ out: "out" shape {{ dim: 3 }} data_type: kFloat initializer {{ constant_conf {{ value: {value} }} }} }} }}'
+
+        def add(name, x, y):
+            return f'op {{ name: "{name}" user_conf {{ op_type_name: "broadcast_add" input {{ key: "x" value {{ s: "{x}" }} }} input {{ key: "y" value {{ s: "{y}" }} }} }} }}'
+
+        read = {"moving_mean": "m/out", "moving_variance": "v/out", "gamma": "g/out", "beta": "b/out", "x": "x/out"}
+        args = " ".join(f'input {{ key: "{k}" value {{ s: "{t}" }} }}' for k, t in read.items())
+        lines = ['op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 8 dim: 3 } data_type: kFloat } } }',
+                 const("m", 5), const("v", 2), const("g", 1), const("b", 0),
+                 f'op {{ name: "norm" user_conf {{ op_type_name: "normalization" {args} attr {{ key: "axis" value {{ at_int32: 1 }} }} attr {{ key: "epsilon" value {{ at_float: 1e-5 }} }}'
+                 ' attr { key: "training" value { at_bool: true } } attr { key: "momentum" value { at_float: 0.75 } } } }',
+                 add("late", "norm/y_0", "m/out"), add("early", "x/out", "m/out"),
+                 'op { name: "row" user_conf { op_type_name: "expand_dims" input { key: "in" value { s: "m/out" } } attr { key: "axis" value { at_int32: 0 } } } }',
+                 add("viewed", "norm/y_0", "row/out_0"),
+                 *(f'op {{ name: "{n}_out" output_conf {{ in: "{n}/z_0" }} }}' for n in ("late", "early", "viewed")), ""]
+        with open(self.path("step.pbtxt"), "w", encoding="utf-8") as f:
+            f.write("\n".join(lines))
+        x = np.random.default_rng(2).normal(1, 3, (8, 3)).astype(np.float32)
+        np.save(self.path("x.npy"), x)
+        m, y = np.full(3, 5.0), (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5)
+        for _ in range(2):
+            old, m = m, 0.75 * m + 0.25 * x.mean(0)
+        for more in ((), ("--cast-ops", "late=f64", "--cast-ops", "viewed=f64", "--cast-ops", "early=f64")):
+            got = self.values(*more, steps=2)
+            for name, want in (("late_out", y + m), ("viewed_out", y + m), ("early_out", x + old)):
+                np.testing.assert_allclose(np.frombuffer(got[name], np.float32).reshape(8, 3), want, rtol=1e-4, atol=1e-4, err_msg=f"{name} {more}")
+
     def test_accumulation_and_ranks(self):
         self.step([6, 40, 8], "adam", "--accumulate", "2", batch=64)
         self.assertLess(len(self.tasks()), 4)

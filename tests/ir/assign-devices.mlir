@@ -75,3 +75,31 @@ func.func @device_alone() {
   opc.output "a"(%a) : tensor<4xf32>
   return
 }
+
+// -----
+
+// What the data alone puts behind a write is copied behind it, also through a view; what is not is copied before.
+// CHECK-LABEL: @after
+// CHECK: %[[M:.*]] = opc.variable "m"
+// CHECK: "normalization"
+// CHECK: opc.user_op "copy"(in: %[[M]]) -> (out) attributes {opc.ctrl_in = ["norm"]}
+// CHECK: opc.user_op "expand_dims"(in: %[[M]])
+// CHECK: opc.user_op "copy"{{.*}}opc.ctrl_in = ["norm"]
+// CHECK: opc.user_op "copy"(in: %[[M]]) -> (out) :
+// CHECK-NOT: ctrl_in
+func.func @after() {
+  %x = opc.input "x" : tensor<8x3xf32>
+  %m = opc.variable "m" : tensor<3xf32>
+  %v = opc.variable "v" : tensor<3xf32>
+  %g = opc.variable "g" : tensor<3xf32>
+  %b = opc.variable "b" : tensor<3xf32>
+  %y = opc.user_op "normalization"(x: %x, moving_mean: %m, moving_variance: %v, gamma: %g, beta: %b) -> (y) {axis = 1 : si32, training = true, momentum = 0.75 : f32, epsilon = 0.1 : f32} : (tensor<8x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<8x3xf32> loc("norm")
+  %late = opc.user_op "broadcast_add"(x: %y, y: %m) -> (z) on <"cpu", 0> : (tensor<8x3xf32>, tensor<3xf32>) -> tensor<8x3xf32> loc("late")
+  %row = opc.user_op "expand_dims"(in: %m) -> (out) {axis = 0 : si32} : (tensor<3xf32>) -> tensor<1x3xf32> loc("row")
+  %viewed = opc.user_op "broadcast_add"(x: %y, y: %row) -> (z) on <"cpu", 0> : (tensor<8x3xf32>, tensor<1x3xf32>) -> tensor<8x3xf32> loc("viewed")
+  %early = opc.user_op "broadcast_add"(x: %x, y: %m) -> (z) on <"cpu", 0> : (tensor<8x3xf32>, tensor<3xf32>) -> tensor<8x3xf32> loc("early")
+  opc.output "late"(%late) : tensor<8x3xf32>
+  opc.output "viewed"(%viewed) : tensor<8x3xf32>
+  opc.output "early"(%early) : tensor<8x3xf32>
+  return
+}

@@ -5,6 +5,7 @@
 #include "Locations.h"
 #include "MutableInputs.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -31,28 +32,26 @@ public:
     }
   }
 
-  llvm::DenseSet<OpOperand *> run() {
+  llvm::DenseMap<OpOperand *, WritersBefore> run() {
     for (auto &[variable, writers] : writers_) {
-      behindWriters_.clear();
-      bool isFollowed = false;
+      behindWriters_.assign(writers.size(), {});
       // Most variables are read by nobody but what computes with their old value, and their writers end the step.
-      for (Operation *w : writers) isFollowed |= !w->use_empty() || behind_.contains(ir::opName(w));
-      if (isFollowed && llvm::any_of(variable.getUses(), [&, list = ArrayRef<Operation *>(writers)](OpOperand &use) {
+      if (llvm::any_of(variable.getUses(), [&, list = ArrayRef<Operation *>(writers)](OpOperand &use) {
             return !llvm::is_contained(list, use.getOwner());
           }))
-        for (Operation *w : writers) follow(w);
+        for (size_t w = 0; w < writers.size(); ++w) follow(writers[w], &behindWriters_[w]);
       visit(variable, writers);
     }
     return std::move(found_);
   }
 
 private:
-  void follow(Operation *from) {
+  void follow(Operation *from, llvm::DenseSet<Operation *> *followers) {
     SmallVector<Operation *> stack = {from};
     while (!stack.empty()) {
       Operation *op = stack.pop_back_val();
       auto push = [&](Operation *next) {
-        if (behindWriters_.insert(next).second) stack.push_back(next);
+        if (followers->insert(next).second) stack.push_back(next);
       };
       for (Operation *next : op->getUsers()) push(next);
       if (auto it = behind_.find(ir::opName(op)); it != behind_.end())
@@ -60,30 +59,40 @@ private:
     }
   }
 
-  /// Whether an op reads the value after the write; the operands through which it does are collected.
-  bool visit(Value value, ArrayRef<Operation *> writers) {
-    bool any = false;
+  /// The writers after which ops read the value; the operands through which they do are collected.
+  WritersBefore visit(Value value, ArrayRef<Operation *> writers) {
+    WritersBefore all;
     for (OpOperand &use : value.getUses()) {
       Operation *op = use.getOwner();
       if (llvm::is_contained(writers, op)) continue;
       const user_op::OpDef *def = ir::definitionOf(op);
-      bool after = isa<ir::OutputOp>(op) || behindWriters_.contains(op);
+      WritersBefore before;
       if (def && def->isView && use.getOperandNumber() == 0 && op->getNumResults() == 1)
-        after |= visit(op->getResult(0), writers);
-      if (after) found_.insert(&use);
-      any |= after;
+        before = visit(op->getResult(0), writers);
+      for (auto [w, writer] : llvm::enumerate(writers))
+        if ((isa<ir::OutputOp>(op) || behindWriters_[w].contains(op)) && !llvm::is_contained(before, writer))
+          before.push_back(writer);
+      for (Operation *writer : before)
+        if (!llvm::is_contained(all, writer)) all.push_back(writer);
+      if (!before.empty()) found_[&use] = std::move(before);
     }
-    return any;
+    return all;
   }
 
   llvm::StringMap<SmallVector<Operation *, 2>> behind_; // ops that wait for the op of a name
   llvm::MapVector<Value, SmallVector<Operation *, 1>> writers_;
-  llvm::DenseSet<Operation *> behindWriters_;
-  llvm::DenseSet<OpOperand *> found_;
+  std::vector<llvm::DenseSet<Operation *>> behindWriters_; // of the variable at hand, by writer
+  llvm::DenseMap<OpOperand *, WritersBefore> found_;
 };
 
 } // namespace
 
-llvm::DenseSet<OpOperand *> readsAfterWrites(Block &block) { return Reads(block).run(); }
+llvm::DenseMap<OpOperand *, WritersBefore> readsAfterWrites(Block &block) { return Reads(block).run(); }
+
+ArrayAttr behind(MLIRContext *context, const WritersBefore &writers) {
+  SmallVector<Attribute> names;
+  for (Operation *writer : writers) names.push_back(StringAttr::get(context, ir::opName(writer)));
+  return names.empty() ? ArrayAttr() : ArrayAttr::get(context, names);
+}
 
 } // namespace opc
