@@ -203,8 +203,11 @@ private:
     case OperatorConf::kOutputConf: {
       graph::OutputOpConf own = conf.output_conf();
       own.clear_in();
-      own.clear_blob_conf();
+      own.mutable_blob_conf()->clear_shape(); // those of what it shows
+      own.mutable_blob_conf()->clear_data_type();
+      own.mutable_blob_conf()->clear_is_dynamic();
       own.DiscardUnknownFields();
+      if (!isSet(own.blob_conf())) own.clear_blob_conf();
       if (isSet(own)) *rest.mutable_output_conf() = std::move(own);
       return ir::OutputOp::create(builder_, location(i, std::move(rest)), operand(i, 0), conf.name());
     }

@@ -20,6 +20,18 @@ std::string stateText(const graph::SbpParallel &s) {
   return s.has_partial_sum_parallel() ? "P" : s.has_broadcast_parallel() ? "B" : "";
 }
 
+std::string stateText(const graph::NdSbp &nd) {
+  std::string text;
+  for (const auto &s : nd.sbp_parallel()) text += (text.empty() ? "" : ", ") + stateText(s);
+  return text;
+}
+
+/// What an input or an output says of its own state.
+const graph::NdSbp *ofInterface(const graph::OperatorConf &conf) {
+  if (conf.has_input_conf()) return &conf.input_conf().blob_conf().nd_sbp();
+  return conf.has_output_conf() ? &conf.output_conf().blob_conf().nd_sbp() : nullptr;
+}
+
 bool isOutput(const graph::OperatorConf &conf) { return conf.has_output_conf() || conf.has_return_conf(); }
 
 /// What OneFlow's sources read to be run at all.
@@ -43,11 +55,8 @@ StateHints::StateHints(MLIRContext *context, const GraphNodes &graph) : context_
     for (const auto &e : op.value().bn_in_op2sbp_parallel())
       if (std::string s = stateText(e.value()); !s.empty()) view_[op.key()].push_back({e.key(), s});
   for (const auto &op : view.op_name2nd_sbp_signature_conf())
-    for (const auto &e : op.value().bn_in_op2nd_sbp()) {
-      std::string text;
-      for (const auto &s : e.value().sbp_parallel()) text += (text.empty() ? "" : ", ") + stateText(s);
-      if (!text.empty()) view_[op.key()].push_back({e.key(), text});
-    }
+    for (const auto &e : op.value().bn_in_op2nd_sbp())
+      if (std::string text = stateText(e.value()); !text.empty()) view_[op.key()].push_back({e.key(), text});
 }
 
 Attribute StateHints::attribute(const std::string &states) const {
@@ -81,6 +90,8 @@ std::vector<std::string> StateHints::ownStates(const Node &node) const {
     const auto attr = node.user.attrs.find("nd_sbp");
     if (attr != node.user.attrs.end())
       if (const auto *list = attr->second.get<std::vector<std::string>>()) made(*list);
+  } else if (const graph::NdSbp *nd = ofInterface(*node.conf); nd && states[0].empty()) { // a hint comes first
+    states[0] = stateText(*nd);
   }
   return states;
 }

@@ -13,7 +13,7 @@ namespace opc {
 /// Gives every op its states (`opc.sbp`), its producers the copies that are worth keeping (`opc.copies`, for each
 /// result a list of states) and what other placements take over (`opc.transfers`, for each result pairs of placement
 /// and state). Ops have their placements (`opc.placement`) already. What the user has decided (pins, hints of input
-/// names, nd_sbp of variables, job_parallel_view_conf) restricts the signatures. `report` gets cost, bound and gap.
+/// names, nd_sbp, job_parallel_view_conf) restricts the signatures. `report` gets cost, bound and gap.
 /// Errors: OPC0310 (no signature fits), OPC0311 (a decision that fits nothing), OPC0312 (memory).
 mlir::LogicalResult assignSignatures(mlir::ModuleOp module, const MeshRequest &request, MeshFacts *report);
 
