@@ -5,12 +5,15 @@
 #include "Boxing.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace opc {
+
+struct MeshPrices;
 
 /// "fc*.w=S(0)": the tensors, variables, inputs, outputs or ops with one output whose names match have these states.
 struct SbpPin {
@@ -25,19 +28,10 @@ struct StagePlacement {
   Placement placement;
 };
 
-/// How fast a device computes.
-struct DeviceSpeed {
-  double flops = 50e9;           // per second
-  double halfWidth = 0;          // operations for each element moved at which half of `flops` is reached
-  double memoryBandwidth = 10e9; // bytes per second
-  double taskSeconds = 2e-6;     // overhead of a task
-};
-
 struct MeshRequest {
   std::vector<int64_t> dims; // outermost first
-  /// One link for each mesh dimension; missing ones are Link's defaults.
-  MeshLinks links;
-  DeviceSpeed device;
+  /// What it costs; null: MeshPrices' defaults. By pointer: most who hold a request know no prices.
+  std::shared_ptr<const MeshPrices> prices;
   /// Bytes that a device has; 0: no limit. Plans that need more are an error.
   uint64_t deviceMemory = 0;
   std::vector<SbpPin> pins;

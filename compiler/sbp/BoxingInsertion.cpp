@@ -6,6 +6,7 @@
 #include "GraphCosts.h"
 #include "GraphStates.h"
 #include "Locations.h"
+#include "MeshPrices.h"
 #include "SplitSoftmax.h"
 #include "SplitUpdate.h"
 
@@ -29,7 +30,7 @@ struct Version {
 class Inserter {
 public:
   Inserter(ModuleOp module, const MeshRequest &request)
-      : block_(graphBlock(module)), request_(request), placements_(readPlacements(module)),
+      : block_(graphBlock(module)), request_(request), prices_(pricesOf(request)), placements_(readPlacements(module)),
         builder_(module.getContext()) {}
 
   void run() {
@@ -40,12 +41,6 @@ public:
   }
 
 private:
-  MeshLinks linksOf(uint32_t placement) const {
-    MeshLinks links = request_.links;
-    links.dims.resize(placements_[placement].dims.size());
-    return links;
-  }
-
   void serve(OpResult r) {
     Operation *op = r.getOwner();
     const uint32_t placement = placementOf(op);
@@ -98,10 +93,12 @@ private:
     const bool isHere = llvm::any_of(versions_, [&](const Version &v) { return v.placement == placement; });
     for (const Version &v : versions_) {
       if (isHere != (v.placement == placement)) continue;
-      std::vector<BoxingOp> path = boxingPath(desc.shape(), desc.data_type(), v.states, placements_[v.placement],
-                                              wanted, placements_[placement], linksOf(v.placement), linksOf(placement));
+      const Placement &source = placements_[v.placement];
+      const MeshLinks there = prices_.linksOf(v.placement, placement), here = prices_.linksOf(placement, v.placement);
+      std::vector<BoxingOp> path =
+          boxingPath(desc.shape(), desc.data_type(), v.states, source, wanted, placements_[placement], there, here);
       double seconds = 0;
-      for (const BoxingOp &s : path) seconds += boxingSeconds(s, linksOf(placement));
+      for (const BoxingOp &s : path) seconds += boxingSeconds(s, s.source == source ? there : here);
       if (from && seconds >= least) continue;
       best = std::move(path);
       from = v.value;
@@ -149,6 +146,7 @@ private:
 
   Block &block_;
   const MeshRequest &request_;
+  const MeshPrices &prices_;
   const std::vector<Placement> placements_;
   OpBuilder builder_;
   GraphStates states_;

@@ -2,29 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "GraphCosts.h"
 #include "AttrBridge.h"
-#include "OpCost.h"
 
 using namespace mlir;
 
 namespace opc {
 
-namespace {
-/// Bytes of the numbers that the op computes with.
-double elementSize(const OpInstance &op) {
-  for (const auto *list : {&op.inputDescs(), &op.outputDescs()})
-    for (const user_op::TensorDesc &t : *list)
-      if (IsFloatingDataType(t.data_type())) return static_cast<double>(GetSizeOfDataType(t.data_type()));
-  return 4;
-}
-} // namespace
-
 double opSeconds(const OpInstance &op, const DeviceSpeed &device) {
-  const OpCost cost = costOf(op);
-  // Narrow products do not keep the arithmetic units busy: rate = flops * w / (w + halfWidth), w = operations an
-  // element. Everything else is as fast as it is.
-  const double width = cost.bytes > 0 ? cost.flops * elementSize(op) / cost.bytes : 0;
-  const double slowdown = cost.contraction && width > 0 ? 1 + device.halfWidth / width : 1;
-  return std::max(cost.flops / device.flops * slowdown, cost.bytes / device.memoryBandwidth) + device.taskSeconds;
+  return op.def().isView ? 0 : opSeconds(device, op.def().name, costOf(op), computeType(op));
 }
 
 HeavyOps::HeavyOps(Block &block) {

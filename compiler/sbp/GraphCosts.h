@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "MeshRequest.h"
+#include "DeviceSpeed.h"
 #include "OpInstance.h"
 #include "OpcDialect.h"
 
@@ -13,8 +13,7 @@
 
 namespace opc {
 
-/// Seconds of an op on a device: its contractions at the device's speed or its bytes at the memory's, whichever is
-/// longer, and the overhead of a task.
+/// Seconds of an op on a device, as the simulation has them. Views are not executed and take none.
 double opSeconds(const OpInstance &op, const DeviceSpeed &device);
 
 /// The ops with so much arithmetic for their bytes that communication hides behind them (contractions), and those on

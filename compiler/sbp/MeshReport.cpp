@@ -5,6 +5,7 @@
 #include "GraphCosts.h"
 #include "GraphStates.h"
 #include "Locations.h"
+#include "MeshPrices.h"
 
 using namespace mlir;
 
@@ -25,8 +26,7 @@ void describeMesh(ModuleOp module, const MeshRequest &request, MeshFacts *report
       t.target = static_cast<uint32_t>(boxing.getTarget());
       t.from = toString(statesOf(boxing.getFrom()[0]));
       t.to = toString(statesOf(boxing.getTo()[0]));
-      MeshLinks links = request.links;
-      links.dims.resize(report->placements[t.source].dims.size());
+      const MeshLinks links = pricesOf(request).linksOf(t.source, t.target);
       for (unsigned i = 0; i < boxing.getArgs().size(); ++i) {
         Value v = boxing.getArgs()[i];
         t.tensors.push_back(ir::tensorName(v));

@@ -6,6 +6,7 @@
 #include "Graph.h"
 #include "GraphCosts.h"
 #include "Locations.h"
+#include "MeshPrices.h"
 #include "MutableInputs.h"
 #include "NdSignatures.h"
 #include "SplitSoftmax.h"
@@ -22,7 +23,7 @@ using planner::OpKind;
 class ProblemMaker {
 public:
   ProblemMaker(ModuleOp module, const MeshRequest &request)
-      : block_(graphBlock(module)), request_(request), pins_(module, request) {
+      : block_(graphBlock(module)), request_(request), prices_(pricesOf(request)), pins_(module, request) {
     out_.placements = readPlacements(module);
   }
 
@@ -49,7 +50,7 @@ private:
       if (s == onDevices(s, p.dims)) k.states.push_back(std::move(s));
     planner::TensorKind kind;
     kind.states = static_cast<uint32_t>(k.states.size());
-    kind.boxing = boxingMatrix(k.desc.shape(), k.desc.data_type(), k.states, p, linksOf(p));
+    kind.boxing = boxingMatrix(k.desc.shape(), k.desc.data_type(), k.states, p, prices_.linksOf(placement));
     for (uint32_t s = 0; s < k.states.size(); ++s) {
       k.index.emplace(toString(k.states[s]), s);
       const Box box = localBox(k.desc.shape(), k.states[s], p.dims, 0);
@@ -58,12 +59,6 @@ private:
     out_.states.push_back(std::move(k));
     out_.problem.tensorKinds.push_back(std::move(kind));
     return it->second;
-  }
-
-  MeshLinks linksOf(const Placement &p) const {
-    MeshLinks links = request_.links;
-    links.dims.resize(p.dims.size());
-    return links;
   }
 
   uint32_t addTensor(Type type, uint32_t placement, Value value) {
@@ -88,13 +83,14 @@ private:
     if (freshKind) {
       OpKind kind;
       const Placement &source = out_.placements[from], &target = out_.placements[placement];
+      const MeshLinks here = prices_.linksOf(from, placement), there = prices_.linksOf(placement, from);
       for (uint32_t s = 0; s < a.states.size(); ++s)
         for (uint32_t t = 0; t < b.states.size(); ++t) {
           if (hasPartial(b.states[t])) continue;
           double seconds = 0;
-          for (const BoxingOp &step : boxingPath(a.desc.shape(), a.desc.data_type(), a.states[s], source, b.states[t],
-                                                 target, linksOf(source), linksOf(target)))
-            seconds += boxingSeconds(step, linksOf(source));
+          for (const BoxingOp &step :
+               boxingPath(a.desc.shape(), a.desc.data_type(), a.states[s], source, b.states[t], target, here, there))
+            seconds += boxingSeconds(step, step.source == source ? here : there);
           kind.signatures.push_back({{s}, {t}, seconds});
         }
       out_.problem.opKinds.push_back(std::move(kind));
@@ -218,19 +214,19 @@ private:
       kindIndex.push_back(
           tensorKind(i < inputs ? op.getArgs()[i].getType() : op.getOuts()[i - inputs].getType(), placement));
     for (uint32_t i : kindIndex) kinds.push_back(&out_.states[i]);
+    const Placement &here = out_.placements[placement];
+    const MeshLinks links = prices_.linksOf(placement);
     // A cross-entropy can also be made of parts that work on pieces of the classes.
     std::vector<double> reductions(signatures->size(), 0);
     if (maySplitClasses(op))
       for (size_t i = 0, n = signatures->size(); i < n; ++i)
         for (uint64_t split = 1; split < uint64_t{1} << dims.size(); ++split)
           if (auto states = splitClassStates(op, (*signatures)[i].states, split)) {
-            reductions.push_back(
-                splitClassSeconds(op, *states, split, out_.placements[placement], linksOf(out_.placements[placement])));
+            reductions.push_back(splitClassSeconds(op, *states, split, here, links));
             signatures->push_back({std::move(*states)});
           }
     // An update that needs norms of its whole model can also be given them.
-    const Placement &here = out_.placements[placement];
-    for (CompositeSignature &s : splitUpdateSignatures(op, *instance, here, linksOf(here), request_.device)) {
+    for (CompositeSignature &s : splitUpdateSignatures(op, *instance, here, links, prices_.device)) {
       reductions.push_back(s.seconds);
       signatures->push_back(std::move(s.signature));
     }
@@ -260,7 +256,7 @@ private:
         user_op::TensorDesc &d = i < inputs ? local.inputDescs()[i] : local.outputDescs()[i - inputs];
         d = user_op::TensorDesc(localShape(d.shape(), signature.states[i], dims, 0), d.data_type());
       }
-      s.seconds = opSeconds(local, request_.device) + reductions[n];
+      s.seconds = opSeconds(local, prices_.device) + reductions[n];
       kind->signatures.push_back(std::move(s));
     }
     if (def.modifyInputs) {
@@ -283,6 +279,7 @@ private:
 
   Block &block_;
   const MeshRequest &request_;
+  const MeshPrices &prices_;
   StatePins pins_;
   SignatureProblem out_;
   llvm::DenseMap<OpOperand *, WritersBefore> afterWrites_;

@@ -10,6 +10,8 @@
 
 namespace opc {
 
+struct DeviceSpeed;
+
 /// A signature that an op has as a composite, and the seconds of what comes beside the op.
 struct CompositeSignature {
   NdSignature signature;

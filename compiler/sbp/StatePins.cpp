@@ -18,8 +18,13 @@ StatePins::StatePins(ModuleOp module, const MeshRequest &request)
 
 LogicalResult StatePins::check() {
   bool ok = true;
+  // A stage has dimensions of its own; of the op that is named only its own placement's count.
+  const auto isOfStage = [](const SbpPin &pin, const StagePlacement &s) {
+    return pin.states.size() == s.placement.dims.size();
+  };
   for (const SbpPin &pin : request_.pins)
-    if (pin.states.size() != request_.dims.size()) {
+    if (pin.states.size() != request_.dims.size() &&
+        llvm::none_of(request_.stages, [&](const StagePlacement &s) { return isOfStage(pin, s); })) {
       emitRequestFinding(module_.getLoc(), "OPC0311",
                          "--sbp " + pin.text + " has " + std::to_string(pin.states.size()) + " states, the mesh has " +
                              std::to_string(request_.dims.size()) + " dimensions",

@@ -12,26 +12,71 @@ double coreShare(const ClusterDescription &cluster, int64_t devices) {
   return share(devices) / share(cluster.devicesPerHost);
 }
 
-double opSeconds(const ClusterDescription &cluster, const std::string &op, const OpCost &cost, DataType type,
-                 int64_t devices) {
+DeviceSpeed deviceSpeed(const ClusterDescription &cluster, int64_t devices) {
   const double share = coreShare(cluster, devices);
-  // Matrix units and their types are for contractions; everything else computes in f32's rate. The width: operations
-  // for each element moved.
-  double rate = cluster.flops.at(kFloat);
-  if (cost.contraction) {
-    const auto typed = cluster.flops.find(type);
-    if (typed != cluster.flops.end()) rate = typed->second;
-    const auto size = static_cast<double>(std::max<size_t>(1, GetSizeOfDataType(type)));
-    const double width = cost.bytes > 0 ? cost.flops * size / cost.bytes : 1e9;
-    rate *= std::max(1e-9, cluster.efficiency.peak * width / (width + cluster.efficiency.halfWidth));
-  }
-  const double model = std::max(cost.flops / rate, cost.bytes / cluster.memoryBandwidth) / share;
-  const auto measured = cluster.ops.find(op);
-  if (measured == cluster.ops.end()) return cluster.taskOverhead / share + model;
-  return measured->second.overhead / share + measured->second.factor * model;
+  DeviceSpeed speed;
+  speed.flops = cluster.flops.at(kFloat) * share;
+  for (const auto &[type, flops] : cluster.flops) speed.byType[type] = flops * share;
+  speed.efficiency = cluster.efficiency;
+  speed.memoryBandwidth = cluster.memoryBandwidth * share;
+  speed.taskSeconds = cluster.taskOverhead / share;
+  for (const auto &[op, measured] : cluster.ops) speed.ops[op] = {measured.overhead / share, measured.factor};
+  return speed;
 }
 
-Result<std::vector<PlacementLink>> placementLinks(const ClusterDescription &cluster, const Placement &placement) {
+double opSeconds(const ClusterDescription &cluster, const std::string &op, const OpCost &cost, DataType type,
+                 int64_t devices) {
+  return opSeconds(deviceSpeed(cluster, devices), op, cost, type);
+}
+
+RankLevels::RankLevels(const ClusterDescription &cluster, const Placement &mesh) : cluster_(cluster) {
+  for (const std::string &axis : cluster.axes)
+    axes_.push_back(&*std::find_if(cluster.levels.begin(), cluster.levels.end(),
+                                   [&](const NetworkLevel &l) { return l.name == axis; }));
+  for (int64_t p = 0; p < mesh.size() && !axes_.empty(); ++p) {
+    const auto rank = static_cast<size_t>(mesh.ranks[static_cast<size_t>(p)]);
+    if (rank >= coordinates_.size()) coordinates_.resize(rank + 1);
+    coordinates_[rank] = mesh.coordinates(p);
+  }
+}
+
+RankLevels::Span RankLevels::Span::operator|(const Span &o) const {
+  Span all = *this;
+  for (size_t i = 0; i < all.least.size(); ++i) {
+    all.least[i] = std::min(all.least[i], o.least[i]);
+    all.most[i] = std::max(all.most[i], o.most[i]);
+  }
+  return all;
+}
+
+RankLevels::Span RankLevels::spanOf(const std::vector<int64_t> &ranks) const {
+  Span all;
+  for (int64_t rank : ranks) {
+    const auto r = static_cast<size_t>(rank);
+    std::vector<int64_t> at{rank};
+    if (!axes_.empty()) at = r < coordinates_.size() ? coordinates_[r] : std::vector<int64_t>();
+    at.resize(std::max<size_t>(1, axes_.size()), -1); // of a rank that is not on the mesh
+    const Span one{at, at};
+    all = all.least.empty() ? one : all | one;
+  }
+  return all;
+}
+
+const NetworkLevel *RankLevels::levelOf(const Span &span) const {
+  if (axes_.empty()) {
+    for (const NetworkLevel &level : cluster_.levels)
+      if (span.least[0] / level.devices == span.most[0] / level.devices) return &level;
+    return &cluster_.levels.back();
+  }
+  const NetworkLevel *level = &cluster_.levels.front();
+  for (size_t m = 0; m < axes_.size(); ++m)
+    if (span.least[m] != span.most[m]) level = std::max(level, axes_[m]); // in one vector, ascending
+  return level;
+}
+
+Result<std::vector<PlacementLink>> placementLinks(const ClusterDescription &cluster, const Placement &placement,
+                                                  const Placement *mesh) {
+  if (!mesh) mesh = &placement;
   const auto fail = [&](std::string message, std::string help) {
     return Status(StatusCode::kUsage, "OPC0744", std::move(message)).withHelp(std::move(help));
   };
@@ -41,51 +86,36 @@ Result<std::vector<PlacementLink>> placementLinks(const ClusterDescription &clus
       return fail("the plan is for rank " + std::to_string(r) + ", the cluster '" + cluster.name + "' has " +
                       std::to_string(devices) + " devices",
                   "make the last level larger, or the mesh smaller");
-  if (!cluster.axes.empty() && cluster.axes.size() != placement.dims.size())
+  if (!cluster.axes.empty() && cluster.axes.size() != mesh->dims.size())
     return fail(
         "the cluster '" + cluster.name + "' has axes for a mesh of " + std::to_string(cluster.axes.size()) +
-            " dimensions, the plan's placement is " + placement.toString(),
+            " dimensions, the plan's mesh is " + mesh->toString(),
         "give one level for each dimension, or leave `axes` out: then ranks that are near use the inner levels");
-  const auto rankAt = [&](int64_t position) { return placement.ranks[static_cast<size_t>(position)]; };
-  const auto byDistance = [&](const std::vector<int64_t> &positions) {
-    for (const NetworkLevel &level : cluster.levels) {
-      const int64_t unit = rankAt(positions[0]) / level.devices;
-      if (std::all_of(positions.begin(), positions.end(), [&](int64_t p) { return rankAt(p) / level.devices == unit; }))
-        return &level;
-    }
-    return &cluster.levels.back();
-  };
-  const auto linkAt = [&](const NetworkLevel *level, const std::vector<int64_t> &positions) {
+  const RankLevels levels(cluster, *mesh);
+  const auto linkAt = [&](const NetworkLevel *level, const std::vector<int64_t> &ranks) {
     PlacementLink link;
     link.level = level;
     if (level == &cluster.levels.front()) return link;
     link.inner = level - 1;
-    const int64_t unit = rankAt(positions[0]) / link.inner->devices;
-    link.together = std::count_if(positions.begin(), positions.end(),
-                                  [&](int64_t p) { return rankAt(p) / link.inner->devices == unit; });
+    const int64_t unit = ranks[0] / link.inner->devices;
+    link.together =
+        std::count_if(ranks.begin(), ranks.end(), [&](int64_t r) { return r / link.inner->devices == unit; });
     return link;
   };
   std::vector<PlacementLink> result;
   for (size_t dim = 0; dim < placement.dims.size(); ++dim) {
-    if (!cluster.axes.empty()) {
-      const auto named = std::find_if(cluster.levels.begin(), cluster.levels.end(),
-                                      [&](const NetworkLevel &l) { return l.name == cluster.axes[dim]; });
-      result.push_back(linkAt(&*named, placement.group(0, static_cast<int64_t>(dim))));
-      continue;
-    }
     // A step ends when its slowest group does: the outermost level that any group needs.
-    PlacementLink worst = linkAt(&cluster.levels.front(), {0});
+    PlacementLink worst = linkAt(&cluster.levels.front(), {});
     for (int64_t p = 0; p < placement.size(); ++p) {
       if (placement.coordinates(p)[dim] != 0) continue;
-      const std::vector<int64_t> group = placement.group(p, static_cast<int64_t>(dim));
-      const NetworkLevel *level = byDistance(group);
+      std::vector<int64_t> group = placement.group(p, static_cast<int64_t>(dim));
+      for (int64_t &rank : group) rank = placement.ranks[static_cast<size_t>(rank)];
+      const NetworkLevel *level = levels.levelOf(levels.spanOf(group));
       if (level > worst.level) worst = linkAt(level, group); // levels are in one vector, ascending
     }
     result.push_back(worst);
   }
-  std::vector<int64_t> all(static_cast<size_t>(placement.size()));
-  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
-  result.push_back(linkAt(byDistance(all), all));
+  result.push_back(linkAt(levels.levelOf(levels.spanOf(placement.ranks)), placement.ranks));
   return result;
 }
 
@@ -105,13 +135,22 @@ Link linkOf(const PlacementLink &link, BoxingKind kind) {
   return result;
 }
 
-Result<MeshLinks> meshLinks(const ClusterDescription &cluster, const Placement &placement) {
-  OPC_ASSIGN_OR_RETURN(std::vector<PlacementLink> found, placementLinks(cluster, placement));
+MeshLinks meshLinks(const std::vector<PlacementLink> &found) {
   MeshLinks links;
-  for (const PlacementLink &link : found) links.dims.push_back(linkOf(link, BoxingKind::kAllReduce));
-  links.dims.pop_back();
+  for (size_t dim = 0; dim + 1 < found.size(); ++dim) {
+    links.dims.push_back(linkOf(found[dim], BoxingKind::kAllReduce));
+    std::map<BoxingKind, Link> &kinds = links.kinds.emplace_back();
+    for (BoxingKind kind : {BoxingKind::kAllGather, BoxingKind::kAllToAll, BoxingKind::kReduceScatter,
+                            BoxingKind::kAllReduce, BoxingKind::kExchange})
+      kinds[kind] = linkOf(found[dim], kind);
+  }
   links.between = linkOf(found.back(), BoxingKind::kExchange);
   return links;
+}
+
+Result<MeshLinks> meshLinks(const ClusterDescription &cluster, const Placement &placement, const Placement *mesh) {
+  OPC_ASSIGN_OR_RETURN(const std::vector<PlacementLink> found, placementLinks(cluster, placement, mesh));
+  return meshLinks(found);
 }
 
 } // namespace opc::simulate

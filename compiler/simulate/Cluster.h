@@ -4,7 +4,7 @@
 #pragma once
 
 #include "Boxing.h"
-#include "OpCost.h"
+#include "DeviceSpeed.h"
 #include "opc/Status.h"
 
 #include <map>
@@ -13,20 +13,6 @@
 #include <vector>
 
 namespace opc::simulate {
-
-/// How near to its peak a device comes in contractions: peak * w / (w + halfWidth), where w is an op's width, the
-/// operations for each element that it moves. The product of square matrices of size h has w = 2h/3, a tall one times
-/// an h x h matrix has w = h.
-struct Efficiency {
-  double peak = 1;
-  double halfWidth = 0;
-};
-
-/// An op that was measured: its seconds are overhead + factor * those of the model without overhead.
-struct MeasuredOp {
-  double overhead = 0; // seconds
-  double factor = 1;
-};
 
 /// One level of the network: units of `devices` consecutive ranks whose members reach each other over it.
 struct NetworkLevel {
@@ -63,6 +49,9 @@ std::string clusterText(const ClusterDescription &cluster);
 /// says).
 double opSeconds(const ClusterDescription &cluster, const std::string &op, const OpCost &cost, DataType type,
                  int64_t devices = 0);
+/// The same rates and prices for an op after the other: of a device, when `devices` share its host (0: as many as the
+/// file says).
+DeviceSpeed deviceSpeed(const ClusterDescription &cluster, int64_t devices = 0);
 /// The share of its rates that a device keeps when `devices` of them work on a host: 1 for devices with cores of their
 /// own.
 double coreShare(const ClusterDescription &cluster, int64_t devices);
@@ -73,14 +62,40 @@ struct PlacementLink {
   const NetworkLevel *level = nullptr, *inner = nullptr; // inner: null for the innermost level
   int64_t together = 1;
 };
-/// By mesh dimension, and at the end what joins all ranks of the placement. OPC0744 when the cluster has too few
-/// devices, or `axes` for another mesh.
-Result<std::vector<PlacementLink>> placementLinks(const ClusterDescription &cluster, const Placement &placement);
+
+/// Which level joins ranks: the innermost one of whose units has all of them; with `axes` the outermost of those of the
+/// mesh dimensions in which the ranks differ.
+class RankLevels {
+public:
+  /// `mesh`: what `axes` are of. Both must outlive this.
+  RankLevels(const ClusterDescription &cluster, const Placement &mesh);
+
+  /// Of some ranks: the least and the largest coordinates on the mesh; without `axes` the numbers of the ranks.
+  struct Span {
+    std::vector<int64_t> least, most;
+    Span operator|(const Span &o) const; // of the ranks of both
+  };
+  Span spanOf(const std::vector<int64_t> &ranks) const;
+  const NetworkLevel *levelOf(const Span &span) const;
+
+private:
+  const ClusterDescription &cluster_;
+  std::vector<const NetworkLevel *> axes_;        // by mesh dimension; empty: by distance
+  std::vector<std::vector<int64_t>> coordinates_; // with axes_, by rank
+};
+
+/// By mesh dimension, and at the end what joins all ranks of the placement. `mesh` is the one that `axes` are of and
+/// the placement is a part of; null: the placement itself. OPC0744 when the cluster has too few devices, or `axes` for
+/// another mesh.
+Result<std::vector<PlacementLink>> placementLinks(const ClusterDescription &cluster, const Placement &placement,
+                                                  const Placement *mesh = nullptr);
 /// The link for one kind of step, with what sharing leaves of the bandwidth. Rings (all-gather, reduce-scatter,
 /// all-reduce) that have several ranks in a unit go out over the links of all of them, up to the inner level's
 /// bandwidth.
 Link linkOf(const PlacementLink &link, BoxingKind kind);
-/// The links of a placement for the planner, which asks for no kind: those of rings. Errors as placementLinks.
-Result<MeshLinks> meshLinks(const ClusterDescription &cluster, const Placement &placement);
+/// The links of a placement, of each kind of step, for boxingSeconds. Errors as placementLinks.
+Result<MeshLinks> meshLinks(const ClusterDescription &cluster, const Placement &placement,
+                            const Placement *mesh = nullptr);
+MeshLinks meshLinks(const std::vector<PlacementLink> &links);
 
 } // namespace opc::simulate

@@ -41,13 +41,6 @@ std::optional<user_op::TensorShard> shardOf(const plan::Plan &plan, const plan::
 
 } // namespace
 
-DataType computeType(const OpInstance &op) {
-  for (const auto *list : {&op.inputDescs(), &op.outputDescs()})
-    for (const user_op::TensorDesc &t : *list)
-      if (IsFloatingDataType(t.data_type())) return t.data_type();
-  return kFloat;
-}
-
 std::string costKey(const plan::Plan &part, const plan::Task &task) {
   std::string key = task.op_type();
   const auto number = [&](uint64_t v) { key.append(reinterpret_cast<const char *>(&v), sizeof v); };

@@ -33,9 +33,6 @@ Result<OpCost> costOfTask(const plan::Plan &plan, const plan::Plan &part, const 
 /// Everything that the price of a task depends on: equal for tasks of equal cost.
 std::string costKey(const plan::Plan &part, const plan::Task &task);
 
-/// The type that an op computes in: that of its first floating tensor.
-DataType computeType(const OpInstance &op);
-
 struct PlanOp {
   OpInstance op;
   std::vector<bool> constant; // inputs that never change: constants, prepared tensors, variables that no task writes

@@ -35,7 +35,8 @@ bool isAtHand(const BoxingOp &op) {
 
 PlanPrices::PlanPrices(const plan::Plan &plan, const Registry &registry, const ClusterDescription &cluster)
     : plan_(plan), registry_(registry), cluster_(cluster) {
-  devicesOnHost_ = std::min<int64_t>(std::max(1, plan.part_of_rank_size()), cluster.levels.front().devices);
+  device_ =
+      deviceSpeed(cluster, std::min<int64_t>(std::max(1, plan.part_of_rank_size()), cluster.levels.front().devices));
 }
 
 Status PlanPrices::bad(const std::string &message) const {
@@ -61,9 +62,13 @@ Status PlanPrices::readPlacements() {
     }
     if (size != placement.size() || placement.dims.empty())
       return bad("a placement has " + std::to_string(placement.size()) + " ranks for a mesh of another size");
-    OPC_ASSIGN_OR_RETURN(std::vector<PlacementLink> links, placementLinks(cluster_, placement));
     placements_.push_back(std::move(placement));
-    links_.push_back(std::move(links));
+  }
+  if (!placements_.empty()) levels_.emplace(cluster_, placements_.front());
+  for (const Placement &p : placements_) {
+    OPC_ASSIGN_OR_RETURN(std::vector<PlacementLink> found, placementLinks(cluster_, p, &placements_.front()));
+    MeshLinks links = meshLinks(found);
+    links_.push_back({std::move(found), std::move(links), levels_->spanOf(p.ranks)});
   }
   if (ranks > cluster_.levels.back().devices)
     return Status(StatusCode::kUsage, "OPC0744",
@@ -106,7 +111,7 @@ Result<double> PlanPrices::computeSeconds(const plan::Plan &part, const plan::Ta
     if (in.register_() == out.register_()) return 0.0;
     OpCost copy;
     copy.bytes = 2 * tensorSize(out);
-    return opSeconds(cluster_, task.op_type(), copy, static_cast<DataType>(out.data_type()), devicesOnHost_);
+    return opSeconds(device_, task.op_type(), copy, static_cast<DataType>(out.data_type()));
   }
   const std::string key = costKey(part, task);
   if (const auto known = prices_.find(key); known != prices_.end()) return known->second;
@@ -116,7 +121,7 @@ Result<double> PlanPrices::computeSeconds(const plan::Plan &part, const plan::Ta
     return prices_[key] = graphRuns(op) * once;
   }
   OPC_ASSIGN_OR_RETURN(const OpCost cost, costOfTask(plan_, part, task, registry_, op));
-  return prices_[key] = opSeconds(cluster_, op.def().name, cost, computeType(op), devicesOnHost_);
+  return prices_[key] = opSeconds(device_, op.def().name, cost, computeType(op));
 }
 
 Result<double> PlanPrices::graphSeconds(const plan::Task &task) {
@@ -177,11 +182,8 @@ Result<BoxingTask> PlanPrices::boxingTask(const plan::Plan &part, const plan::Ta
 }
 
 PlacementLink PlanPrices::between(uint32_t source, uint32_t target) const {
-  const PlacementLink &s = links_[source].back(), &t = links_[target].back();
   PlacementLink link;
-  link.level = std::max(s.level, t.level); // levels are ascending
-  const int64_t a = placements_[source].ranks[0], b = placements_[target].ranks[0];
-  while (link.level != &cluster_.levels.back() && a / link.level->devices != b / link.level->devices) ++link.level;
+  link.level = levels_->levelOf(links_[source].span | links_[target].span);
   return link;
 }
 
@@ -196,20 +198,17 @@ double PlanPrices::seconds(const BoxingTask &task) const {
     }
     OpCost copy;
     copy.bytes = bytes;
-    return opSeconds(cluster_, "opc.boxing", copy, kFloat, devicesOnHost_);
+    return opSeconds(device_, "opc.boxing", copy, kFloat);
   }
-  MeshLinks links;
-  const std::vector<PlacementLink> &found = links_[task.source];
-  for (size_t i = 0; i + 1 < found.size(); ++i) links.dims.push_back(linkOf(found[i], kind));
+  MeshLinks links = links_[task.source].links;
   links.between = linkOf(between(task.source, task.target), kind);
   double sum = 0;
-  bool first = true;
   for (const BoxingOp &op : task.ops) { // one message carries all tensors of a bucket
     sum += boxingSeconds(op, links);
-    if (first)
-      for (Link &l : links.dims) l.latency = 0;
     links.between.latency = 0;
-    first = false;
+    for (Link &l : links.dims) l.latency = 0;
+    for (auto &kinds : links.kinds)
+      for (auto &[_, l] : kinds) l.latency = 0;
   }
   return sum;
 }
@@ -231,7 +230,7 @@ std::pair<std::string, std::string> PlanPrices::linkName(const BoxingTask &task)
   const BoxingStep &step = task.ops[0].step;
   if (step.kind != BoxingKind::kExchange)
     return {"axis " + std::to_string(step.meshDim) + " of " + mesh(task.ops[0].source),
-            links_[task.source][static_cast<size_t>(step.meshDim)].level->name};
+            links_[task.source].levels[static_cast<size_t>(step.meshDim)].level->name};
   return {task.source == task.target ? "exchange on " + mesh(task.ops[0].source) : "between placements",
           between(task.source, task.target).level->name};
 }

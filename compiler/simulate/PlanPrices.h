@@ -7,6 +7,7 @@
 #include "plan.pb.h"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,10 +51,16 @@ private:
   const plan::Plan &plan_;
   const Registry &registry_;
   const ClusterDescription &cluster_;
-  int64_t devicesOnHost_ = 1;
-  std::vector<Placement> placements_;
-  std::vector<std::vector<PlacementLink>> links_; // by placement
-  std::map<std::string, double> prices_;          // equal tasks are priced once
+  DeviceSpeed device_;
+  std::vector<Placement> placements_; // the first is the mesh, the others are parts of it
+  struct Links {
+    std::vector<PlacementLink> levels;
+    MeshLinks links;
+    RankLevels::Span span;
+  };
+  std::vector<Links> links_; // by placement
+  std::optional<RankLevels> levels_;
+  std::map<std::string, double> prices_; // equal tasks are priced once
 };
 
 } // namespace opc::simulate

@@ -7,6 +7,7 @@
 #include "Placement.h"
 
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,11 @@ struct Link {
 struct MeshLinks {
   std::vector<Link> dims;
   Link between;
+  /// By mesh dimension, for kinds of steps that have another link than `dims` says; may be shorter than `dims`.
+  std::vector<std::map<BoxingKind, Link>> kinds;
+
+  /// The link of a kind of step on a dimension; `between` for dimensions that are not in `dims`.
+  const Link &of(size_t dim, BoxingKind kind) const;
 };
 
 /// Estimated seconds of a step: latency times messages in sequence plus the most bytes that a device sends over the

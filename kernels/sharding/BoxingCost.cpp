@@ -18,10 +18,6 @@ double copyBandwidth(const MeshLinks &links) {
   return kCopySpeed * bandwidth;
 }
 
-const Link &linkOf(const MeshLinks &links, size_t dim) {
-  return dim < links.dims.size() ? links.dims[dim] : links.between;
-}
-
 int64_t logarithm(int64_t p) {
   int64_t steps = 0;
   while ((int64_t{1} << steps) < p) ++steps;
@@ -85,6 +81,12 @@ size_t changedDim(const NdSbp &from, const NdSbp &to) {
 }
 
 } // namespace
+
+const Link &MeshLinks::of(size_t dim, BoxingKind kind) const {
+  if (dim < kinds.size())
+    if (const auto own = kinds[dim].find(kind); own != kinds[dim].end()) return own->second;
+  return dim < dims.size() ? dims[dim] : between;
+}
 
 bool isCollective(const NdSbp &from, const NdSbp &to, const std::vector<int64_t> &dims) {
   const size_t dim = changedDim(from, to);
@@ -159,7 +161,7 @@ double collectiveSeconds(const BoxingStep &step, const Shape &shape, size_t elem
   }
   case BoxingKind::kExchange: break;
   }
-  const Link &link = linkOf(links, dim);
+  const Link &link = links.of(dim, step.kind);
   return link.latency * messages + sent * size / link.bandwidth;
 }
 
@@ -208,7 +210,7 @@ void ExchangeCosts::prepareFrom(size_t state) {
       inner *= static_cast<double>(source_.dims[m]);
       continue;
     }
-    f.links.insert(f.links.begin(), linkOf(links_, m));
+    f.links.insert(f.links.begin(), links_.of(m, BoxingKind::kExchange));
     f.dims.insert(f.dims.begin(), m);
     f.holders.insert(f.holders.begin(), inner);
   }

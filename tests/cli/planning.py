@@ -188,23 +188,79 @@ def recomputed_stages(folder):
         check(f"recomputed stages, left out: {left_out}", holds, done.stderr)
 
 
-def speeds(folder):
-    """docs/simulation.md: the planner's seconds of ops are the simulation's, where devices share cores and for what is no product, too."""
-    path, cluster = os.path.join(folder, "speeds.pbtxt"), os.path.join(folder, "shared.json")
+def stage_links(folder):
+    """docs/simulation.md: each stage, and each pair of them, uses the level that joins its ranks, or that `axes` names; the planner's seconds are those of the formulas in docs/sbp.md."""
+    path = os.path.join(folder, "links.pbtxt")
+    rows, width = 4096, 256
     with open(path, "w") as f:
-        f.write(tensor("x", [1024, 64]) + tensor("w", [64, 64]) + user("m", "matmul", {"a": "x", "b": "w"}) + user("t", "tanh", {"x": "m/out_0"}) +
-                'op { name: "y" output_conf { in: "t/y_0" out: "out" } }\n')
+        f.write(tensor("x", [rows, width]) + user("a1", "relu", {"x": "x"}) + user("a2", "softmax", {"in": "a1/y_0"}) + user("b1", "relu", {"x": "a2/out_0"}) +
+                'op { name: "y" output_conf { in: "b1/y_0" out: "out" } }\n')
+    levels = {"memory": (2, 1e-6, 1e10), "host": (4, 1e-5, 1e9), "wire": (8, 1e-4, 1e8)}
+    text = {"schema": 1, "name": "levels", "device": CLUSTER["device"],
+            "levels": [{"name": n, "devices": d, "latency": l, "bandwidth": b} for n, (d, l, b) in levels.items()]}
+    size = rows * width * 4
+    # Mesh, ranks of the stages, axes; the level inside the first stage, and the one between them.
+    for mesh, a, b, axes, inside, between in (("2x4", "0-1", "2-3", None, "memory", "host"), ("2x4", "0,2", "1,3", None, "host", "host"),
+                                              ("2x4", "0,4", "1,5", None, "wire", "wire"), ("8", "0-1", "6-7", None, "memory", "wire"),
+                                              ("2x4", "0-1", "2-3", ["memory", "wire"], "wire", "wire"), ("2x4", "0,4", "1,5", ["memory", "wire"], "memory", "wire"),
+                                              ("1x8", "0-1", "2-3", ["wire", "host"], "host", "host"), ("8x1x1", "0-1", "2-3", ["host", "wire", "wire"], "host", "host")):
+        cluster = os.path.join(folder, "levels.json")
+        with open(cluster, "w") as f:
+            json.dump({**text, **({"axes": axes} if axes else {})}, f)
+        flags = ["--cluster", cluster, "--stage", f"a*={a}", "--stage", f"b*={b}", "--sbp", "x=S(1)", "--sbp", "a1=S(1)", "--sbp", "a2=S(0)", "--sbp", "b1=S(0)"]
+        name = f"stages {a} and {b} of {mesh}, axes {axes}"
+        sbp = plan(path, mesh, *flags)
+        for t in sbp["transitions"]:
+            if t["kind"] == "all_to_all":  # one message, a half of the half stays
+                latency, bandwidth = levels[inside][1:]
+                check(f"{name}: inside", abs(t["seconds"] / (latency + size / 4 / bandwidth) - 1) < 1e-6, t)
+            elif t["source"] != t["target"] and t["target"]:  # each receives its half as it is
+                latency, bandwidth = levels[between][1:]
+                check(f"{name}: between", abs(t["seconds"] / (latency + size / 2 / bandwidth) - 1) < 1e-6, t)
+        kinds = [t["kind"] for t in sbp["transitions"]]
+        check(f"{name}: both are there", kinds.count("all_to_all") == 1 and kinds.count("exchange") >= 1, kinds)
+        made = subprocess.run([BIN, "compile", path, "--mesh", mesh, "--simulate", cluster, "--json", *flags, "-o", os.path.join(folder, "links.plan")], capture_output=True, text=True)
+        check(f"{name}: simulated", made.returncode == 0, made.stderr)
+        if made.returncode == 0:
+            used = {link["level"] for link in json.loads(made.stdout)["simulation"]["links"]}
+            check(f"{name}: the simulation uses the same", {inside, between} <= used, used)
     with open(cluster, "w") as f:
-        json.dump({"schema": 1, "name": "shared",
-                   "device": {"flops": {"f32": 1e9}, "efficiency": {"peak": 1, "half_width": 100}, "memory_bandwidth": 1e13, "memory_bytes": 1e11, "task_overhead": 1e-4},
-                   "host": {"devices": 1, "cores": 2}, "levels": [{"name": "host", "devices": 8, "latency": 1e-6, "bandwidth": 1e10}]}, f)
+        json.dump({**text, "axes": ["memory", "wire"]}, f)
+    done = subprocess.run([BIN, "show", path, "--what", "sbp", "--mesh", "8", "--cluster", cluster], capture_output=True, text=True)
+    check("axes for another mesh", done.returncode == 2 and "OPC0744" in done.stderr and "the plan's mesh is 8" in done.stderr, done.stderr)
+    page = subprocess.run([BIN, "report", path, "--mesh", "1x8", "--cluster", cluster, "-o", os.path.join(folder, "page.html")], capture_output=True, text=True)
+    check("axes of a mesh of 1x8 in a page", page.returncode == 0 and "no planned timeline" not in page.stderr, page.stderr)
+
+
+def speeds(folder):
+    """docs/simulation.md: the planner's seconds of ops are the simulation's, where devices share cores, for what is no product, in other types, of ops that were measured, and of views."""
+    path, cluster = os.path.join(folder, "speeds.pbtxt"), os.path.join(folder, "shared.json")
     pins = [flag for pin in ("x=S(0)", "y=S(0)") for flag in ("--sbp", pin)]
-    for mesh in ("2", "4"):
+    rates, seconds = {"f32": 1e9, "f16": 1.6e10, "bf16": 4e9}, {}
+    for dtype, rate, ops, mesh in (("kFloat", 1e9, {}, "2"), ("kFloat", 1e9, {}, "4"), ("kFloat16", 1.6e10, {}, "2"), ("kBFloat16", 4e9, {}, "2"), ("kDouble", 1e9, {}, "2"),
+                                   ("kFloat", 1e9, {"tanh": {"overhead": 0.5, "factor": 3}, "matmul": {"overhead": 0.25, "factor": 2}}, "4")):
+        with open(path, "w") as f:
+            f.write(tensor("x", [1024, 64], dtype) + tensor("w", [64, 64], dtype) + user("m", "matmul", {"a": "x", "b": "w"}) + user("t", "tanh", {"x": "m/out_0"}) +
+                    user("v", "expand_dims", {"in": "t/y_0"}, 'attr { key: "axis" value { at_int32: 2 } }') + 'op { name: "y" output_conf { in: "v/out_0" out: "out" } }\n')
+        with open(cluster, "w") as f:
+            json.dump({"schema": 1, "name": "shared",
+                       "device": {"flops": rates, "efficiency": {"peak": 0.5, "half_width": 100}, "memory_bandwidth": 1e13, "memory_bytes": 1e11, "task_overhead": 1e-4},
+                       "host": {"devices": 1, "cores": 2}, "levels": [{"name": "host", "devices": 8, "latency": 1e-6, "bandwidth": 1e10}], **({"ops": ops} if ops else {})}, f)
+        name = f"seconds of ops of {dtype} on {mesh} devices that share two cores{', measured' if ops else ''}"
         planned = plan(path, mesh, "--cluster", cluster, *pins)["compute_seconds"]
         made = subprocess.run([BIN, "compile", path, "--mesh", mesh, "--simulate", cluster, "--no-fuse", "--json", *pins, "-o", os.path.join(folder, "speeds.plan")],
                               check=True, capture_output=True).stdout
         simulated = json.loads(made)["simulation"]["compute_seconds"]
-        check(f"seconds of ops on {mesh} devices that share two cores", abs(planned / simulated - 1) < 0.01, f"{planned} planned, {simulated} simulated")
+        check(name, abs(planned / simulated - 1) < 1e-6, f"{planned} planned, {simulated} simulated")
+        # By hand: 2 m k n operations at peak * w / (w + half_width), w operations for each element moved; tanh at f32's rate; two cores for all.
+        share = 2 / int(mesh)
+        rows = 1024 // int(mesh)
+        operations, elements = 2 * rows * 64 * 64, rows * 64 * 2 + 64 * 64
+        width = operations / elements
+        product = operations / (rate * 0.5 * width / (width + 100))
+        rest = seconds.setdefault((mesh, bool(ops)), planned * share - product * ops.get("matmul", {"factor": 1})["factor"])  # tanh and overheads: of all types the same
+        check(f"{name}: the product's share", abs(planned * share / (product * ops.get("matmul", {"factor": 1})["factor"] + rest) - 1) < 1e-6, (planned, product, rest))
+        check(f"{name}: what is no product", rest > 0, rest)
 
 
 OUTPUTS = {"reduce_mean": "output_tensor", "slice": "y", "slice_update": "y"}
@@ -222,6 +278,7 @@ def main():
         infinite_addends(folder)
         recomputed_stages(folder)
         speeds(folder)
+        stage_links(folder)
     sys.exit(1 if failures else 0)
 
 

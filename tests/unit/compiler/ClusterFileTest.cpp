@@ -138,6 +138,43 @@ TEST_CASE("links of a mesh follow the distance of its ranks, or the axes that th
   CHECK(names(Placement::dense({8})) == "OPC0744");
 }
 
+TEST_CASE("parts of a mesh use the level that joins their ranks, and each kind of step its own link", "[cluster]") {
+  auto c = *parseCluster(example("two_hosts.json"), "two_hosts.json");
+  const Placement mesh = Placement::dense({2, 4});
+  const auto names = [&](std::vector<int64_t> dims, std::vector<int64_t> ranks) {
+    std::string text;
+    const auto links = placementLinks(c, Placement{std::move(dims), std::move(ranks)}, &mesh);
+    if (!links) return links.status().id();
+    for (const PlacementLink &l : *links) text += l.level->name.substr(0, 1);
+    return text;
+  };
+  const auto between = [&](const std::vector<int64_t> &a, const std::vector<int64_t> &b) {
+    const RankLevels levels(c, mesh);
+    return levels.levelOf(levels.spanOf(a) | levels.spanOf(b))->name.substr(0, 1);
+  };
+  CHECK(names({2}, {1, 3}) == "mm");
+  CHECK(names({2}, {3, 4}) == "ee");
+  CHECK(names({2, 2}, {0, 1, 4, 5}) == "eme");
+  CHECK(between({0, 1}, {2, 3}) == "m");
+  CHECK(between({0, 1}, {4}) == "e");
+  c.axes = {"memory", "ethernet"}; // rows lie inside, columns outside
+  CHECK(names({2}, {1, 3}) == "ee");
+  CHECK(names({2}, {0, 4}) == "mm");
+  CHECK(names({2, 2}, {0, 1, 4, 5}) == "mee");
+  CHECK(between({0}, {4}) == "m");
+  CHECK(between({0, 4}, {1, 5}) == "e");
+  c.axes.clear();
+  c.levels[0].collectives[BoxingKind::kAllToAll] = {1e-3, 1e6};
+  const MeshLinks links = *meshLinks(c, Placement{{2}, {1, 3}}, &mesh);
+  CHECK(links.of(0, BoxingKind::kAllToAll).bandwidth == Approx(1e6));
+  CHECK(links.of(0, BoxingKind::kAllReduce).bandwidth == Approx(4e9));
+  const BoxingStep step{
+      BoxingKind::kAllToAll, 0, {SbpParallel::split(0)}, {SbpParallel::split(1)}, BoxingReduction::kSum};
+  const Placement two = Placement::dense({2});
+  CHECK(boxingSeconds({step, Shape{8, 4}, kFloat, two, two}, links) ==
+        Approx(1e-3 + 32 / 1e6)); // a quarter of 128 bytes
+}
+
 TEST_CASE("an op takes the longer of its arithmetic and its memory, by the share of cores", "[cluster]") {
   auto c = *parseCluster(example("two_hosts.json"), "two_hosts.json");
   c.taskOverhead = 0;

@@ -196,6 +196,7 @@ struct CompileCommand final : Command {
     std::optional<simulate::ClusterDescription> cluster;
     if (!simulate_.empty()) {
       OPC_ASSIGN_OR_RETURN(cluster, readClusterFile(simulate_));
+      mesh_.fitAxes(&*cluster);
       if (options_.mesh && !mesh_.hasCluster()) OPC_RETURN_IF_ERROR(useCluster(*cluster, &*options_.mesh));
     }
     OPC_ASSIGN_OR_RETURN(GraphInput input, readGraphInput(positional[0]));

@@ -3,6 +3,7 @@
 #include "MeshFlags.h"
 
 #include "Invocation.h"
+#include "MeshPrices.h"
 #include "MeshText.h"
 #include "NumberText.h"
 #include "OptionRanges.h"
@@ -39,35 +40,48 @@ std::vector<Option> MeshFlags::options() {
 
 namespace {
 
+/// Of a list with an entry for each mesh dimension those of more than one device; the first one where there are none.
+template <class T> std::vector<T> withoutSingles(const std::vector<int64_t> &dims, const std::vector<T> &list) {
+  std::vector<T> kept;
+  for (size_t m = 0; m < dims.size(); ++m)
+    if (dims[m] != 1) kept.push_back(list[m]);
+  if (kept.empty()) kept.push_back(list[0]);
+  return kept;
+}
+
 /// Mesh dimensions of one device cut nothing, and states on them mean nothing: 1x4 is 4.
 void dropSingleDevices(MeshRequest *r) {
   const std::vector<int64_t> written = r->dims;
   if (written.size() < 2 || std::count(written.begin(), written.end(), 1) == 0) return;
-  const auto keep = [&](auto list) {
-    decltype(list) kept;
-    for (size_t m = 0; m < written.size(); ++m)
-      if (written[m] != 1) kept.push_back(list[m]);
-    if (kept.empty()) kept.push_back(list[0]);
-    return kept;
-  };
   for (SbpPin &pin : r->pins)
-    if (pin.states.size() == written.size()) pin.states = keep(pin.states);
-  r->dims = keep(written);
+    if (pin.states.size() == written.size()) pin.states = withoutSingles(written, pin.states);
+  r->dims = withoutSingles(written, written);
 }
 
 } // namespace
 
+void MeshFlags::fitAxes(simulate::ClusterDescription *cluster) const {
+  if (!mesh_.empty() && cluster->axes.size() == mesh_.size()) cluster->axes = withoutSingles(mesh_, cluster->axes);
+}
+
 Status useCluster(const simulate::ClusterDescription &cluster, MeshRequest *request) {
-  OPC_ASSIGN_OR_RETURN(MeshLinks links, simulate::meshLinks(cluster, Placement::dense(request->dims)));
-  request->links = links;
+  const Placement mesh = Placement::dense(request->dims);
+  std::vector<const Placement *> placements{&mesh};
+  for (const StagePlacement &stage : request->stages) placements.push_back(&stage.placement);
+  const simulate::RankLevels levels(cluster, mesh);
+  MeshPrices prices;
+  std::vector<simulate::RankLevels::Span> spans;
+  for (uint32_t i = 0; i < placements.size(); ++i) {
+    OPC_ASSIGN_OR_RETURN(MeshLinks links, simulate::meshLinks(cluster, *placements[i], &mesh));
+    prices.links.push_back(std::move(links));
+    spans.push_back(levels.spanOf(placements[i]->ranks));
+    for (uint32_t k = 0; k < i; ++k)
+      prices.between[{k, i}] =
+          simulate::linkOf({levels.levelOf(spans[k] | spans[i]), nullptr, 1}, BoxingKind::kExchange);
+  }
   // As many devices of a host as the mesh has are at work, as in the simulation.
-  const double share = simulate::coreShare(cluster, std::min(request->devices(), cluster.levels.front().devices));
-  const auto flops = cluster.flops.find(kFloat);
-  request->device.flops =
-      (flops == cluster.flops.end() ? request->device.flops : flops->second) * cluster.efficiency.peak * share;
-  request->device.halfWidth = cluster.efficiency.halfWidth;
-  request->device.memoryBandwidth = cluster.memoryBandwidth * share;
-  request->device.taskSeconds = cluster.taskOverhead / share;
+  prices.device = simulate::deviceSpeed(cluster, std::min(request->devices(), cluster.levels.front().devices));
+  request->prices = std::make_shared<const MeshPrices>(std::move(prices));
   if (!request->deviceMemory) request->deviceMemory = cluster.memoryBytes;
   return Status::ok();
 }
@@ -109,6 +123,7 @@ Result<std::optional<MeshRequest>> MeshFlags::request(const std::vector<int64_t>
   r.overlap = !noOverlap_;
   if (!cluster_.empty()) {
     OPC_ASSIGN_OR_RETURN(simulate::ClusterDescription cluster, readClusterFile(cluster_));
+    fitAxes(&cluster);
     OPC_RETURN_IF_ERROR(useCluster(cluster, &r));
   }
   return std::optional<MeshRequest>(std::move(r));

@@ -24,6 +24,8 @@ public:
   /// The first of the flags that say how a mesh is planned for, beside --mesh itself; "" for none.
   std::string planning() const;
   const std::string &clusterFile() const { return cluster_; }
+  /// Leaves out the cluster's `axes` of dimensions of one device, as request() leaves these out of the mesh.
+  void fitAxes(simulate::ClusterDescription *cluster) const;
   Result<std::optional<MeshRequest>> request(const std::vector<int64_t> &defaultDims = {}) const;
 
 private:

@@ -17,6 +17,7 @@ Status addTimeline(Invocation &invocation, const Registry &registry, const MeshF
   std::optional<simulate::ClusterDescription> cluster;
   if (mesh.hasCluster()) {
     OPC_ASSIGN_OR_RETURN(cluster, readClusterFile(mesh.clusterFile()));
+    mesh.fitAxes(&*cluster);
   }
   Result<PageTimeline> timeline = plannedTimeline(plan, registry, cluster ? &*cluster : nullptr);
   if (timeline)

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PageTimeline.h"
 
-#include "MeshRequest.h"
+#include "DeviceSpeed.h"
 #include "NumberText.h"
 #include "PlanFile.h"
 #include "PlanSizes.h"

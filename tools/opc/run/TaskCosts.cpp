@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TaskCosts.h"
 
+#include "DeviceSpeed.h"
 #include "PlanFile.h"
 #include "PlanOps.h"
 #include "PlanSizes.h"
@@ -36,7 +37,7 @@ std::vector<TaskCost> taskCosts(const plan::Plan &plan, const Registry &registry
     if (!op) continue;
     TaskCost &cost = costs[static_cast<size_t>(i)];
     if (const Result<OpCost> known = simulate::costOfTask(plan, part, task, registry, *op)) cost.cost = *known;
-    cost.isDouble = simulate::computeType(*op) == kDouble;
+    cost.isDouble = computeType(*op) == kDouble;
   }
   return costs;
 }
