@@ -21,9 +21,7 @@ std::string wayOut(ModuleOp logical) {
   for (Operation &op : graphBlock(logical))
     if (isa<ir::UserOp>(&op) && ir::roleOf(&op) == ir::Role::kForward && placementOf(&op) == 0)
       names.push_back(ir::opName(&op));
-  if (names.empty())
-    return "name this op, and those that read its result, in the --stage of those that it reads from; leave ops whose "
-           "results another stage reads out of what is recomputed: --recompute '!NAME'";
+  if (names.empty()) return "name this op, and those that read its result, in the --stage of those that it reads from";
   const bool isMore = names.size() > kMost;
   if (isMore) names.resize(kMost);
   return "name these ops, which are on all ranks, in a --stage: " + joined(names, ", ") + (isMore ? ", ..." : "");

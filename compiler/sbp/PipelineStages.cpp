@@ -8,6 +8,7 @@
 #include "Locations.h"
 #include "MutableInputs.h"
 #include "NearestNames.h"
+#include "RepeatedOps.h"
 #include "UserOpBuilder.h"
 
 #include <llvm/ADT/SetVector.h>
@@ -58,7 +59,9 @@ public:
     Block &block = graphBlock(module_);
     if (failed(placeNamed(block))) return failure();
     placeForward(block);
+    repeated_ = repeatedOps(block);
     placeOthers(block);
+    readFirstResults(block, &repeated_, &place_);
     Builder b(module_.getContext());
     for (Operation &op : block) {
       const uint32_t p = isa<ir::OutputOp>(op) ? place_.lookup(op.getOperand(0).getDefiningOp())
@@ -166,6 +169,7 @@ private:
 
   uint32_t ofOther(Operation *op) {
     const ir::Role role = ir::roleOf(op);
+    if (Operation *first = repeated_.lookup(op)) return place_.lookup(first);
     if (auto of = op->getAttrOfType<StringAttr>(ir::kGradientOfAttr); of && role == ir::Role::kBackward)
       if (Operation *origin = forward_.lookup(of.getValue())) {
         if (isa<ir::VariableOp>(origin)) return theOne(stagesOfForwardReaders(origin));
@@ -224,7 +228,8 @@ private:
   ModuleOp module_;
   const MeshRequest &request_;
   llvm::DenseMap<Operation *, uint32_t> place_;
-  llvm::StringMap<Operation *> forward_; // by name, sources too
+  llvm::StringMap<Operation *> forward_;              // by name, sources too
+  llvm::DenseMap<Operation *, Operation *> repeated_; // ops that are computed again -> the ops that computed first
 };
 
 } // namespace
