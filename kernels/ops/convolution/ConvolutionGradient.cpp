@@ -118,23 +118,13 @@ Maybe<void> inferDataGrad(InferContext *ctx) {
   return setOut(ctx, "dx", dx);
 }
 
-/// Listed: x_like, whose values are not read, is a partial sum where all else is whole and nowhere else, which no rule
-/// says. What is not said is B.
-Maybe<void> dataGradSignatures(SbpContext *ctx) {
-  const int64_t channel = JUST(channelAxis(*ctx, "dy")), groups = ctx->Attr<int32_t>("groups");
-  const OpArg dy("dy", 0), filter("filter", 0);
-  const ArgList dx = {{"dx", 0}, {"_add_to_output", 0}}, split = {{"x_like", 0}, {"dx", 0}, {"_add_to_output", 0}};
-  ctx->NewBuilder().Split(dy, 0).Split(split, 0).Build();
-  ctx->NewBuilder().PartialSum(dy).PartialSum(dx).Build();
-  ctx->NewBuilder().PartialSum(filter).PartialSum(dx).Build();
-  if (groups == 1) {
-    ctx->NewBuilder().Split(dy, channel).Split(filter, 0).PartialSum(dx).Build();
-    ctx->NewBuilder().Split(filter, channel).Split(split, channel).Build();
-  } else if (groups % ctx->parallel_num() == 0) {
-    ctx->NewBuilder().Split(dy, channel).Split(filter, 0).Split(split, channel).Build();
-  }
-  ctx->NewBuilder().PartialSum(OpArg("x_like", 0)).Broadcast(ctx->outputs()).Build(); // whose values are not read
-  return Maybe<void>::Ok();
+Maybe<ShardingRule> dataGradSharding(const SbpContext &ctx) {
+  const ChannelFactors f = channelFactors(ctx);
+  const AxisFactors dy = JUST(imageFactors(ctx, "dy", "n", f.filters));
+  const AxisFactors filter = JUST(imageFactors(ctx, "dy", f.filters, f.ofFilter));
+  const AxisFactors dx = JUST(imageFactors(ctx, "dy", "n", f.channels));
+  const AxisFactors sums = f.sums.empty() ? AxisFactors() : AxisFactors{f.filters};
+  return withSums(sums, shardingRule({dy, filter, unread(dx), added(dx)}, {dx}, Linear({0}), Linear({1})));
 }
 
 template <class T> class ConvDataGradKernel final : public StagedKernel<T> {
@@ -151,7 +141,7 @@ REGISTER_USER_OP("conv_data_grad")
     .With(gradDefinition)
     .With(filteringArg)
     .SetTensorDescInferFn(inferDataGrad)
-    .SetGetSbpFn(dataGradSignatures)
+    .Sharding(dataGradSharding)
     .SetComputeComplexityFn(convOperations("dy", "filter"))
     .Doc("The gradient of a convolution over num_spatial_dims dimensions by its input: dx, of the shape of x_like "
          "(whose values are not read), sums dy[n, o, p] * filter[o, c, k] over the o, p and k that used it; plus "

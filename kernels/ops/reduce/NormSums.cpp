@@ -1,6 +1,7 @@
 // square_sum, multi_square_sum and count_not_finite, which gradient clipping and loss scaling need.
 // SPDX-License-Identifier: Apache-2.0
 #include "reduce/ReduceOp.h"
+#include "support/SbpRules.h"
 
 #include <cmath>
 #include <numeric>
@@ -70,7 +71,13 @@ template <bool kCount> Maybe<void> infer(InferContext *ctx) {
           .help("cast the inputs to one dtype");
   return setOut(ctx, "y", TensorDesc(Shape({1}), kCount ? kInt64 : type));
 }
-/// Squares of pieces add up to squares of the whole. Listed: the inputs differ in their ranks and sizes.
+/// What pieces give adds up to what the whole gives.
+Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const AxisFactors x = axisFactors(ctx.In("x").shape().NumAxes());
+  return withSums(x, shardingRule({x}, {{"."}}));
+}
+
+/// The same, listed: the inputs differ in their ranks and sizes, and a rule's factors do not.
 Maybe<void> listSignatures(SbpContext *ctx) {
   int64_t rank = INT64_MAX;
   for (const auto &[arg, i] : ctx->inputs()) rank = std::min(rank, ctx->In(arg, i).shape().NumAxes());
@@ -83,7 +90,7 @@ KernelOptions wholeKernel() { return KernelOptions().TmpSize(wholeTmpSize); }
 REGISTER_USER_OP("square_sum")
     .With(TensorArgs{{"x"}, {"y"}})
     .SetTensorDescInferFn(infer<false>)
-    .SetGetSbpFn(listSignatures)
+    .Sharding(sharding)
     .Doc("y, of one element, is the sum of the squares of all elements of x, accumulated as reduce_sum does.")
     .Cases({Case("matrix").In("x", {7, 9}), Case("scalar").In("x", {})})
     .Kernel<SquareSumKernel, types::Floating>("x", wholeKernel());
@@ -101,7 +108,7 @@ REGISTER_USER_OP("multi_square_sum")
 REGISTER_USER_OP("count_not_finite")
     .With(TensorArgs{{"x"}, {"y"}})
     .SetTensorDescInferFn(infer<true>)
-    .SetGetSbpFn(listSignatures)
+    .Sharding(sharding)
     .NoGrad("counts are not differentiable")
     .Doc("y (i64, of one element) is how many elements of x are infinite or NaN.")
     .Cases({Case("matrix").In("x", {7, 9})})
