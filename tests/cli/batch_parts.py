@@ -285,6 +285,23 @@ class BatchParts(FolderTest):
                 np.testing.assert_array_equal(drawn("-j", threads, "--repeat", steps), alone, err_msg=f"{threads} threads, {steps} steps")
         self.assertTrue((drawn("--repeat", "2") != drawn()).any())
 
+    def test_parts_of_nothing(self):
+        """What is empty has any number of equal parts, and a run would compute each of them."""
+        for shape in ((0, 3), (10**15, 0)):
+            for parts in (1, 10**15, 2**63 - 1 if shape[0] == 0 else 10**12):
+                inner = (f'op {{ name: "in0" input_conf {{ out: "out" blob_conf {{ {dims(shape[0] // parts, shape[1])} data_type: kFloat }} }} }} ' +
+                         op("r", "relu", {"x": "in0/out"}) + ' op { name: "out0" output_conf { in: "r/y_0" } }')
+                self.file("empty.pbtxt", "\n".join([
+                    f'op {{ name: "x" input_conf {{ out: "out" blob_conf {{ {dims(*shape)} data_type: kFloat }} }} }}',
+                    op("p", "batch_parts", {"in": "x/out"}, "attr { key: \"graph\" value { at_string: '" + inner + "' } } attr { key: \"parts\" value { at_int64: " + str(parts) + " } } "
+                       'attr { key: "cut" value { at_int64: 1 } } attr { key: "dtypes" value { at_list_data_type { val: kFloat } } } '
+                       f'attr {{ key: "shapes" value {{ at_list_shape {{ val {{ dim: {shape[0]} dim: {shape[1]} }} }} }} }}'),
+                    'op { name: "y" output_conf { in: "p/out_0" } }']))
+                with self.subTest(shape=shape, parts=parts):
+                    done = self.opc("run", "empty.pbtxt", "--fill", "ones", "--print", "none", code=0 if parts == 1 else 3)
+                    if parts > 1:
+                        self.assertIn(f"error[OPC0203]: batch_parts: parts is {parts}, and the tensors that are cut have no elements, expected 1", done.stderr)
+
     @unittest.skipIf(os.environ.get("OPC_SANITIZE"), "builds under sanitizers have no Python package")
     def test_weights_that_are_set(self):
         """Each thread's graph has packed the weights: others that a session is given take their place."""

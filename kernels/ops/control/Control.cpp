@@ -83,13 +83,19 @@ Maybe<void> inferParts(InferContext *ctx) {
     return Error::ShapeMismatch() << "parts is " << parts << " and cut " << cut << " of " << inputs
                                   << " inputs, expected a part at least, and that one input at least is cut";
   JUST(setListed(ctx, 0, "dtypes", "shapes"));
+  bool isEmpty = true;
   const auto isCut = [&](const char *what, int32_t k, const TensorDesc &d) -> Maybe<void> {
+    isEmpty = isEmpty && d.shape().elem_cnt() == 0;
     if (d.shape().NumAxes() > 0 && d.shape().At(0) % parts == 0) return Maybe<void>::Ok();
     return Error::ShapeMismatch() << what << " " << k << " is " << d.toString() << ", and its first axis has no "
                                   << parts << " equal parts";
   };
   for (int32_t k = 0; k < static_cast<int32_t>(cut); ++k) JUST(isCut("input", k, ctx->In("in", k)));
   for (int32_t k = 0; k < ctx->output_size("out"); ++k) JUST(isCut("output", k, ctx->Out("out", k)));
+  // Nothing has any number of equal parts, and each of them would be computed.
+  if (isEmpty && parts > 1)
+    return Error::ShapeMismatch() << "parts is " << parts
+                                  << ", and the tensors that are cut have no elements, expected 1";
   return Maybe<void>::Ok();
 }
 
