@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import subprocess
 import unittest
 
 from folder_test import FolderTest
@@ -50,6 +51,10 @@ class Shared(FolderTest):
         """A device that is always full, and one that takes everything."""
         self.assertIn("OPC0707]: cannot write the log /dev/full: No space left", self.opc("show", "net.pbtxt", "--log", "/dev/full", code=5).stderr)
         self.opc("show", "net.pbtxt", "--log", "/dev/null")
+
+    def test_no_log_on_standard_output(self):
+        self.assertIn("error[OPC0001]: --log writes to the end of a file", self.opc("--log", "-", "show", "net.pbtxt", code=2).stderr)
+        self.assertFalse(os.path.exists(self.path("-")))
 
     def test_log_makes_no_folders(self):
         done = self.opc("show", "net.pbtxt", "--log", "not/there/run.log", code=2)
@@ -127,6 +132,34 @@ class Shared(FolderTest):
         document = json.loads(self.opc("--json", code=2).stdout)
         self.assertEqual((document["exit"], document["errors"]), (2, 1))
         self.assertEqual([(d["code"], d["message"]) for d in document["diagnostics"]], [("OPC0001", "no command is given")])
+
+    def test_standard_input_beside_a_file_of_its_name(self):
+        self.write("-", "no graph")
+        for words in CALLS:
+            if words[0] not in ("check", "debug", "bench", "diff"):
+                self.opc(*("-" if w == "net.pbtxt" else w for w in words), input=GRAPH)
+
+    def test_named_pipes_are_read_once(self):
+        os.mkfifo(self.path("pipe"))
+        for words in CALLS:
+            with self.subTest(words):
+                at = words.index("net.pbtxt")
+                with subprocess.Popen(["sh", "-c", "exec cat net.pbtxt > pipe"], cwd=self.folder):
+                    self.opc(*words[:at], "pipe", *words[at + 1:], code=words[0] == "check") # it has no lock
+
+    def test_letters_that_are_joined_before_the_command(self):
+        os.makedirs(self.path("in"))
+        os.rename(self.path("net.pbtxt"), self.path("in/net.pbtxt"))
+        for words in (["-qC", "in"], ["-qvCin"], ["-vj", "2", "-C", "in"]):
+            self.assertIn("broadcast_add", self.opc(*words, "show", "net.pbtxt").stdout)
+
+    def test_options_of_a_command_before_it(self):
+        for words, option in ((["--fill", "rand", "run", "net.pbtxt"], "--fill"), (["-q", "-o", "x.plan", "compile", "net.pbtxt"], "-o")):
+            self.assertIn(f"error[OPC0001]: '{option}' stands before the command and is no option of every command", self.opc(*words, code=2).stderr)
+        self.assertIn("unknown command 'rnu'\nhelp: did you mean opc run?", self.opc("-q", "rnu", "net.pbtxt", code=2).stderr)
+
+    def test_show_without_a_name(self):
+        self.assertIn("opc ops show needs the name of an operator", self.opc("ops", "show", code=2).stderr)
 
     def test_help_of_all(self):
         said = self.opc("--help=all").stdout

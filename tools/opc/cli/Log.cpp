@@ -55,6 +55,9 @@ void startLog(int verbosity) {
 }
 
 Status openLog(const std::string &path, const std::string &title) {
+  if (path == "-")
+    return Status(StatusCode::kUsage, "OPC0001", "--log writes to the end of a file, not to the standard output")
+        .withHelp("-v -v says the same on standard error");
   if (!takesLog(path))
     return Status(StatusCode::kUsage, "OPC0002", "--log " + path + ": the file is there, and is no log of opc")
         .withHelp("give another name: a log is written at the end of its file");

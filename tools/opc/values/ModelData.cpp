@@ -116,7 +116,8 @@ bool walk(Message message, std::string_view bytes, int depth, std::set<std::stri
 
 std::vector<std::string> modelDataFiles(const std::string &path) {
   struct stat st;
-  if (::stat(path.c_str(), &st) != 0 || !S_ISREG(st.st_mode)) return {}; // what a pipe has can be read once
+  // What a pipe or the standard input has can be read once.
+  if (path == "-" || ::stat(path.c_str(), &st) != 0 || !S_ISREG(st.st_mode)) return {};
   const auto file = FileBytes::open(path);
   std::set<std::string> locations;
   if (!file || !walk(Message::kModel, file->view(), 0, &locations)) return {};
