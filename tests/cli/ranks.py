@@ -27,8 +27,8 @@ LAYOUTS = {
 HYBRID = ["--mesh", "2x2", "--sbp", "fc1_w=[B,S(0)]", "--sbp", "image=[S(0),B]"]
 
 
-def run(*args, env=None, timeout=300):
-    return subprocess.run([*args], capture_output=True, text=True, timeout=timeout, env=env or os.environ)
+def run(*args, env=None, timeout=300, cwd=None):
+    return subprocess.run([*args], capture_output=True, text=True, timeout=timeout, env=env or os.environ, cwd=cwd)
 
 
 def opc(*args, **kw):
@@ -417,6 +417,37 @@ class Ranks(unittest.TestCase):
             time.sleep(0.1)
 
     # --- flags --------------------------------------------------------------------------------------------------------
+    @unittest.skipUnless(HAS_MPI, "needs mpirun and the MPI module")
+    def test_the_folder_is_entered_once(self):
+        """However -C is written: the ranks begin where it leads, and values that look like it stay."""
+        os.makedirs(os.path.join(self.folder, "in", "in"), exist_ok=True)
+        shutil.copy(data("mlp.pbtxt"), os.path.join(self.folder, "in", "mlp.pbtxt"))
+        expected = self.check(run(OPC, "-C", "in", "run", "mlp.pbtxt", "--fill", "rand", "--print", "4", cwd=self.folder)).stdout
+        for words in (["-C", "in", "run"], ["-Cin", "run"], ["-qC", "in", "run"], ["-qCin", "-j2", "run"], ["run", "-qC", "in"], ["-q", "run", "-j1", "-C", "in"]):
+            with self.subTest(words):
+                done = self.check(run(OPC, *words, "mlp.pbtxt", "--fill", "rand", "--print", "4", "--ranks", "2", cwd=self.folder))
+                self.assertEqual(done.stdout, expected)
+        shutil.copy(data("mlp.pbtxt"), os.path.join(self.folder, "in", "-C"))
+        done = self.check(run(OPC, "-C", "in", "run", "--fill", "rand", "--print", "4", "--ranks", "2", "--", "-C", cwd=self.folder))
+        self.assertEqual(done.stdout, expected)
+
+    def test_time_limits_that_no_clock_counts(self):
+        ways = [["--in-process"], *([[]] if HAS_MPI else [])]
+        for way in ways:
+            for limit in ("1e300", "1e9", "1e10"):
+                with self.subTest(limit, way=way):
+                    self.check(opc("run", data("mlp.pbtxt"), "--fill", "rand", "--ranks", "2", "--timeout", limit, *way))
+            for limit in ("1e-9", "1e-300"): # one millisecond is the least: it may be enough or not
+                with self.subTest(limit, way=way):
+                    done = opc("run", data("mlp.pbtxt"), "--fill", "rand", "--ranks", "2", "--timeout", limit, *way)
+                    self.assertIn(done.returncode, (0, 5), done.stderr)
+                    if done.returncode:
+                        self.assertIn("OPC0722", done.stderr)
+                        self.assertNotIn(" 0 s", done.stderr)
+        for limit in ("0", "nan", "inf", "-1", "1e400", ""):
+            done = self.check(opc("run", data("mlp.pbtxt"), "--fill", "rand", "--ranks", "2", "--in-process", "--timeout", limit), 2)
+            self.assertIn("--timeout takes a number of seconds above 0", done.stderr)
+
     def test_flags(self):
         graph = data("mlp.pbtxt")
         for args, text in ((["--ranks", "0"], "--ranks takes"), (["--ranks", "2", "--mesh", "3"], "--ranks says 2"),

@@ -1,6 +1,7 @@
 // What the command line prints: diagnostics, comparisons, help; and how it reads its arguments.
 // SPDX-License-Identifier: Apache-2.0
 #include "CommandLine.h"
+#include "CommandWords.h"
 #include "DiagnosticJson.h"
 #include "DiagnosticText.h"
 #include "ErrorCatalog.h"
@@ -197,6 +198,34 @@ TEST_CASE("arguments", "[cli][arguments]") {
   CHECK(message({"a", "b", "c"}).find("too many arguments") != std::string::npos);
   CHECK(message({"--json=1"}).find("--json takes no value, and '--json=1' gives one") != std::string::npos);
   CHECK(message({"--input", "--json=1", "g"}) == "ok"); // the value of another option
+}
+
+TEST_CASE("options, their values and arguments are told apart", "[cli][arguments]") {
+  const std::vector<Option> options = Flags().spec().options;
+  const auto kinds = [&](const std::vector<std::string> &args) {
+    std::string text;
+    for (const Word &w : wordsOf(options, args)) {
+      text += w.kind == Word::Kind::kOption       ? "option"
+              : w.kind == Word::Kind::kValue      ? "value"
+              : w.kind == Word::Kind::kPositional ? "argument"
+                                                  : "end";
+      for (const Option *o : w.options) text += " " + o->shown();
+      text += ";";
+    }
+    return text;
+  };
+  CHECK(kinds({"-vo", "-v", "g", "-oout", "--input", "--json", "--input=a", "--stats", "g"}) ==
+        "option --verbose --output;value;argument;option --output;option --input;value;option --input;option --stats;"
+        "argument;");
+  CHECK(kinds({"-x", "-vx", "-", "--no-such", "--", "-v", "--"}) ==
+        "option;option --verbose;argument;option;end;argument;argument;");
+  const auto without = [&](const std::vector<std::string> &args) {
+    return joined(withoutOption(options, args, "--output"), " ");
+  };
+  CHECK(without({"-o", "a", "run", "-vo", "b", "-vvoc", "-od", "--output", "e", "--output=f", "g"}) == "run -v -vv g");
+  CHECK(without({"--input", "-o", "g", "--", "-o", "h"}) == "--input -o g -- -o h");
+  CHECK(without({"g", "-o"}) == "g");
+  CHECK(firstPositional(options, {"-vo", "a", "run", "b"}) == 2);
 }
 
 TEST_CASE("help fits the terminal", "[cli][arguments]") {

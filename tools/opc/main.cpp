@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CodeSettings.h"
 #include "CommandList.h"
+#include "CommandWords.h"
 #include "CompilerFlags.h"
 #include "Config.h"
 #include "CrashBundle.h"
@@ -138,6 +139,11 @@ int runCommand(const std::vector<std::string> &args, char **argv, Terminal &term
   for (const CommandEntry &c : commandList())
     if (!c.hidden) names.push_back(c.name);
   if (!entry) {
+    for (const Word &word : wordsOf(shared, {args.begin(), args.begin() + static_cast<ptrdiff_t>(at)}))
+      if (word.kind == Word::Kind::kOption && word.options.empty())
+        return usageFailure(
+            usageError("'" + word.text + "' stands before the command and is no option of every command",
+                       "options of one command follow its name: opc COMMAND " + word.text));
     const std::vector<std::string> near = nearestNames(args[at], names, 1);
     return usageFailure(usageError("unknown command '" + args[at] + "'",
                                    near.empty() ? "opc -h lists the commands" : "did you mean opc " + near[0] + "?"));

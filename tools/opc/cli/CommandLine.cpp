@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CommandLine.h"
 
+#include "CommandWords.h"
 #include "ExitCodes.h"
 #include "NearestNames.h"
 
@@ -59,10 +60,7 @@ std::string optionList(const std::vector<Option> &options, bool full, int width)
 }
 
 /// Whether the next argument belongs to `arg`.
-bool consumesNext(const std::vector<Option> &options, const std::string &arg) {
-  return std::any_of(options.begin(), options.end(),
-                     [&](const Option &o) { return o.takesValue() && o.isCalled(arg); });
-}
+bool consumesNext(const std::vector<Option> &options, const std::string &arg) { return wordOf(options, arg).takesNext; }
 
 /// The index of "--", or the number of arguments.
 size_t endOfOptions(const std::vector<Option> &options, const std::vector<std::string> &args) {

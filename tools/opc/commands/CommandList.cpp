@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CommandList.h"
 
+#include "CommandOptions.h"
 #include "Commands.h"
 
 namespace opc::cli {
@@ -41,6 +42,17 @@ const CommandEntry *findCommand(const std::string &name) {
   for (const CommandEntry &c : commandList())
     if (name == c.name) return &c;
   return nullptr;
+}
+
+std::vector<Option> optionsOf(const std::vector<std::string> &words) {
+  SharedFlags flags;
+  const std::vector<Option> shared = flags.options();
+  const size_t at = firstPositional(shared, words);
+  const CommandEntry *entry = at < words.size() ? findCommand(words[at]) : nullptr;
+  std::vector<Option> options;
+  if (entry) options = entry->make()->spec().options; // of two with one name the command's own counts
+  options.insert(options.end(), shared.begin(), shared.end());
+  return options;
 }
 
 } // namespace opc::cli

@@ -16,6 +16,8 @@ namespace opc::cli {
 
 namespace {
 
+constexpr char kShow[] = "show";
+
 struct OpsCommand final : Command {
   CommandSpec spec() override {
     CommandSpec s = specOf("list the registered operators, or describe one", "[GLOB] | show NAME", 0, 2);
@@ -29,7 +31,7 @@ struct OpsCommand final : Command {
 
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     const bool page = positional.size() == 2;
-    if (page && positional[0] != "show")
+    if (page && positional[0] != kShow)
       return usageError("too many arguments for opc ops: '" + positional[1] + "'", "usage: opc ops [GLOB] | show NAME");
     if (page && !missing_.empty())
       return usageError("--missing is of a list, and opc ops show " + positional[1] + " is one operator",
@@ -59,7 +61,8 @@ struct OpsCommand final : Command {
       ops.push_back(op);
     }
     if (ops.empty() && missing_.empty() && glob.find_first_of("*?[") == std::string::npos)
-      return unknownOp(registry, glob);
+      return glob == kShow ? usageError("opc ops show needs the name of an operator", "opc ops lists them")
+                           : unknownOp(registry, glob);
     if (invocation.flags().json) {
       Json list = Json::array();
       for (const user_op::OpDef *op : ops) list.push_back(opJson(registry, *op));

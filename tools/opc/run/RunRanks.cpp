@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RunRanks.h"
 
+#include "CommandOptions.h"
+#include "CommandWords.h"
 #include "DiagnosticText.h"
 #include "LaunchedJob.h"
 #include "Log.h"
@@ -89,13 +91,8 @@ void RankJob::setSession(SessionOptions *options) const {
 
 Result<std::optional<int>> RankJob::launch(Invocation &invocation, bool isPatient) const {
   // -C has been followed already.
-  std::vector<std::string> arguments;
-  const std::vector<std::string> &given = invocation.commandLine();
-  for (size_t i = 0; i < given.size(); ++i) {
-    const bool isDirectory = !invocation.flags().directory.empty() && given[i].rfind("-C", 0) == 0;
-    if (isDirectory && given[i] == "-C") ++i;
-    if (!isDirectory) arguments.push_back(given[i]);
-  }
+  std::vector<std::string> arguments =
+      withoutOption(optionsOf(invocation.commandLine()), invocation.commandLine(), "-C");
   OPC_ASSIGN_OR_RETURN(runtime::LaunchCommand command,
                        runtime::launchCommand(runtime::launchRequestHere(ranks_, std::move(arguments), launcher_)));
   if (invocation.flags().verbose) invocation.note(command.text());
