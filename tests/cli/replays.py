@@ -169,6 +169,18 @@ class Hostile(Replays):
                 self.refused(self.command(*words), 2 if words else 3, "OPC0751" if words else "OPC0750")
         self.assertFalse(os.path.exists(self.path("pwned")))
 
+    def test_any_file_where_nothing_is_replayed(self):
+        """It would be without effect: the command of --check may read what it likes."""
+        check = ["--check", "false {}", "-o", "s.pbtxt"]
+        for words, what in ((["first-diff", "g.pbtxt", "--fill", "rand"], "no meaning for opc debug first-diff"), (["reduce", "g.pbtxt", *check], "--check gives another one"),
+                            (["reduce", self.bundle_name, *check], "--check gives another one"), (["reduce", "g.pbtxt", "-o", "s.pbtxt"], "g.pbtxt is none")):
+            with self.subTest(words):
+                self.assertIn(what, self.opc("debug", *words, "--any-file", code=2, plan="").stderr)
+        # However the option of another way is written, and not what is the value of one.
+        self.assertIn("--output has no meaning for opc debug first-diff", self.opc("debug", "first-diff", "g.pbtxt", "--fill", "rand", "-qos.pbtxt", code=2, plan="").stderr)
+        done = self.opc("debug", "first-diff", "g.pbtxt", "--fill", "rand", "--reference", "--output", code=2, plan="")
+        self.assertNotIn("no meaning", done.stderr)
+
     def test_no_lock_beside_a_large_graph(self):
         """A bundle names it and does not have it: it is the user's."""
         self.write("big.pbtxt", base.GRAPH + "# " + "x" * (17 << 20) + "\n")

@@ -2,13 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
+#include "CommandOptions.h"
+#include "CommandWords.h"
 #include "CrashReplay.h"
 #include "FirstDifference.h"
 #include "GraphReduction.h"
+#include "TextParts.h"
+
+#include <algorithm>
 
 namespace opc::cli {
 
 namespace {
+
+constexpr char kAnyFile[] = "--any-file";
 
 struct DebugCommand final : Command {
   CommandSpec spec() override {
@@ -25,8 +32,9 @@ struct DebugCommand final : Command {
                   "opc debug reduce opc-crash-0123456789ab -o small.pbtxt"};
     s.options = first_.options();
     for (Option &option : reduction_.options()) s.options.push_back(std::move(option));
-    s.options.push_back(
-        {"--any-file", 0, "", "for replay: the bundle's command may read files outside of this folder", &anyFile_});
+    s.options.push_back({kAnyFile, 0, "",
+                         "for replay, and reduce of a bundle: its command may read files outside of this folder",
+                         &anyFile_});
     s.details =
         "first-diff: both runs get the same values. Each op of the run is given the reference's inputs, so that the op that is "
         "named is the one that is wrong; with --chain, errors go on from op to op, as they do in a run. Exit code 1 "
@@ -59,6 +67,7 @@ struct DebugCommand final : Command {
       return usageError("opc debug does not know '" + word + "'",
                         "opc debug first-diff GRAPH, opc debug reduce GRAPH, opc debug replay BUNDLE");
     OPC_RETURN_IF_ERROR(refuse(invocation, word, reduction_.options()));
+    if (anyFile_) return usageError(concat(kAnyFile, " has no meaning for opc debug ", word));
     OPC_RETURN_IF_ERROR(first_.check(invocation, graph));
     return findFirstDifference(invocation, first_);
   }
@@ -67,6 +76,10 @@ private:
   Outcome<int> reduce(Invocation &invocation, const std::string &graph) {
     CrashReplay replay(invocation, {anyFile_, reduction_.timeout});
     if (!reduction_.command.empty() || !looksLikeBundle(graph)) {
+      if (anyFile_)
+        return usageError(concat(kAnyFile, " is for the command of a bundle, and ",
+                                 reduction_.command.empty() ? graph + " is none" : "--check gives another one"),
+                          concat("leave ", kAnyFile, " out"));
       OPC_RETURN_IF_ERROR(reduction_.check(graph));
       return reduceGraph(invocation, reduction_, graph);
     }
@@ -78,10 +91,11 @@ private:
 
   /// The options of the other one.
   static Status refuse(const Invocation &invocation, const std::string &word, const std::vector<Option> &options) {
-    for (const std::string &given : invocation.commandLine())
-      for (const Option &option : options)
-        if (option.isCalled(given.substr(0, given.find('='))))
-          return usageError(option.shown() + " has no meaning for opc debug " + word);
+    const std::vector<Option> all = optionsOf(invocation.commandLine());
+    for (const Word &given : wordsOf(all, invocation.commandLine()))
+      for (const Option *option : given.options)
+        if (std::any_of(options.begin(), options.end(), [&](const Option &o) { return o.shown() == option->shown(); }))
+          return usageError(option->shown() + " has no meaning for opc debug " + word);
     return Status::ok();
   }
 
