@@ -309,6 +309,12 @@ class Reproducers(Folder):
             found[match.group(1)] = json.loads(match.group(2))
         return found
 
+    def test_words_that_are_spelled_as_the_graph(self):
+        for name in ("fc1", "compile", "--until"):
+            self.write(name, self.read("mlp.pbtxt").decode())
+            self.opc("compile", "-qo", "out.plan", "--until", "fc1", "--reproducer=r.pbtxt", "--", name)
+            self.assertEqual(self.head("r.pbtxt")["command"], ["compile", "-qo", "out.plan", "--until", "fc1", "--", "{}"])
+
     def test_of_a_success(self):
         self.opc("compile", "mlp.pbtxt", "-o", "out.plan", "--shape", "image=7,64", "--reproducer", "r.pbtxt")
         head = self.head("r.pbtxt")

@@ -2,9 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Reproducer.h"
 
+#include "CommandOptions.h"
+#include "CommandWords.h"
 #include "JsonOutput.h"
 #include "OutputFiles.h"
 #include "opc/Version.h"
+
+#include <utility>
 
 namespace opc::cli {
 
@@ -16,12 +20,11 @@ constexpr char kByteOrderMark[] = "\xef\xbb\xbf";
 /// The words after `opc`, with {} for the graph and without --reproducer.
 Json commandOf(const Invocation &invocation, const std::string &graph) {
   Json words = Json::array();
-  const std::vector<std::string> &given = invocation.commandLine();
-  for (size_t i = 0; i < given.size(); ++i) {
-    if (given[i] == kOption)
-      ++i;
-    else if (given[i].rfind(std::string(kOption) + "=", 0) != 0)
-      words.push_back(given[i] == graph ? "{}" : given[i]);
+  const std::vector<Option> options = optionsOf(invocation.commandLine());
+  bool isNamed = false; // the command
+  for (const Word &word : wordsOf(options, withoutOption(options, invocation.commandLine(), kOption))) {
+    const bool isArgument = word.kind == Word::Kind::kPositional && std::exchange(isNamed, true);
+    words.push_back(isArgument && word.text == graph ? "{}" : word.text);
   }
   return words;
 }
