@@ -275,6 +275,22 @@ class LostWork(Scratch):
                 self.assertRegex(out, r"^stopped at step \d+ of 100000000")
                 self.assertGreater(self.step(save), 0)
 
+    def test_more_epochs_than_steps_can_be_counted(self):
+        """2^40 epochs of 2^23 steps: a run until somebody ends it."""
+        data = np.ones(1 << 23, np.float32)
+        process = subprocess.Popen(self.command(data, "--epochs", str(1 << 40), "--metrics", self.at("m"), "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while not (os.path.exists(self.at("m")) and os.path.getsize(self.at("m"))):
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, err)
+        document = json.loads(out)
+        self.assertTrue(document["interrupted"])
+        self.assertGreater(document["steps"], 0)
+        self.assertEqual(document["epochs"], document["steps"] >> 23)
+        self.train(data, "--epochs", str((1 << 40) + 1), code=2)
+
     def test_nohup_is_left_alone(self):
         process = subprocess.Popen(["nohup", *self.command([1, 1], "--steps", "100000000", "--save", self.at("c"), "--save-every", "1")], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
