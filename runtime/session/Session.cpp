@@ -3,7 +3,6 @@
 #include "Session.h"
 #include "CodeLevel.h"
 #include "ControlOp.h"
-#include "ControlTask.h"
 
 #include "FreeSizes.h"
 #include "Initializers.h"
@@ -17,7 +16,6 @@
 #include "PlanAgreement.h"
 #include "PlanData.h"
 #include "PlanFile.h"
-#include "PlanGraphs.h"
 #include "PrintableText.h"
 #include "SessionChecks.h"
 #include "TextParts.h"
@@ -401,37 +399,6 @@ static Status checkStart(std::string_view planBytes, const SessionOptions &optio
   return runtime::checkAllHaveTheSame(*options.communicator, "plans", planBytes);
 }
 
-/// Whether the memory that the plan says is there. A GPU's is known when its arena is taken.
-static Status checkFits(const plan::Plan &plan, const JobPlan &job, const std::vector<int64_t> &mine, int threads,
-                        const SessionOptions &options) {
-  const uint64_t limit = options.maxMemory ? options.maxMemory : defaultMemoryLimit();
-  uint64_t wanted = 0;
-  for (int64_t r : mine)
-    for (const plan::Arena &a : runtime::partOf(plan, job, r).arena())
-      if (options.maxMemory || runtime::deviceTypeOf(a.device()) != DeviceType::kGPU)
-        if (__builtin_add_overflow(wanted, a.bytes(), &wanted)) wanted = UINT64_MAX;
-  bool hasManyGraphs = false;
-  for (const plan::Task &task : plan.task()) { // of one rank
-    const int64_t count = runtime::graphsOfTask(task, threads);
-    hasManyGraphs |= count > 1;
-    uint64_t bytes = taskGraphBytes(task);
-    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(count), &bytes) ||
-        __builtin_add_overflow(wanted, bytes, &wanted))
-      wanted = UINT64_MAX;
-  }
-  if (wanted <= limit) return Status::ok();
-  return Status(StatusCode::kUnsupported, "OPC0821",
-                "the plan needs " + std::to_string(wanted) + " bytes of memory" +
-                    (hasManyGraphs ? " with " + std::to_string(threads) + " threads" : "") + "; the limit is " +
-                    std::to_string(limit))
-      .withHelp(
-          std::string(
-              options.maxMemory
-                  ? "raise SessionOptions::maxMemory (--max-memory)"
-                  : "nine tenths of this machine's memory; SessionOptions::maxMemory (--max-memory) sets another limit") +
-          (hasManyGraphs ? "; with fewer threads (-j) fewer of them have parts of the batch in memory" : ""));
-}
-
 Result<Session> Session::load(std::string_view planBytes, const Registry &registry, const SessionOptions &options) {
   OPC_RETURN_IF_ERROR(checkStart(planBytes, options));
   google::protobuf::Arena messages; // one block for all of the plan's messages: a third of the loading time
@@ -458,7 +425,8 @@ Result<Session> Session::Impl::load(plan::Plan *plan, const OutsideValues &outsi
     for (int64_t r = 0; r < ranks; ++r) mine.push_back(r);
   const int cores = options.threads > 0 ? options.threads : runtime::availableCores();
   const int threads = std::max(1, cores / static_cast<int>(mine.size()));
-  OPC_RETURN_IF_ERROR(checkFits(*plan, *job, mine, threads, options)); // the cheapest check, what follows may be long
+  // The cheapest check: what follows may be long.
+  OPC_RETURN_IF_ERROR(runtime::checkFits(*plan, *job, mine, threads, options));
 
   auto impl = std::make_unique<Impl>();
   impl->options = options;
@@ -691,7 +659,7 @@ Status Session::prepare() {
 
 Status Session::run(int64_t steps) {
   OPC_RETURN_IF_ERROR(impl_->checkProcess());
-  if (steps < 0) return Status(StatusCode::kUsage, "OPC0616", "no session runs " + std::to_string(steps) + " steps");
+  OPC_RETURN_IF_ERROR(runtime::checkSteps(impl_->graph().position(), steps, impl_->job.microBatches));
   if (impl_->unfed) return impl_->missingInputs();
   OPC_RETURN_IF_ERROR(prepare());
   return impl_->run(steps);
@@ -725,8 +693,9 @@ int64_t Session::step() const { return impl_->graph().position() / impl_->job.mi
 
 Status Session::setStep(int64_t step) {
   int64_t position = 0;
-  if (step < 0 || __builtin_mul_overflow(step, impl_->job.microBatches, &position))
-    return Status(StatusCode::kUsage, "OPC0616", "a session cannot go on from step " + std::to_string(step));
+  if (step < 0 || __builtin_mul_overflow(step, impl_->job.microBatches, &position) || position > runtime::kMostSteps)
+    return Status(StatusCode::kUsage, "OPC0616", "a session cannot go on from step " + std::to_string(step))
+        .withHelp(runtime::stepsHelp(impl_->job.microBatches));
   for (const auto &r : impl_->here) r->graph().setPosition(position);
   return Status::ok();
 }

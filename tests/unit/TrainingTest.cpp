@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <limits>
+
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
@@ -225,6 +227,16 @@ TEST_CASE("random operators draw by step and seed", "[training][random]") {
   REQUIRE(s.isOk());
   CHECK(s->setStep(-1).id() == "OPC0616");
   CHECK(s->run(-1).id() == "OPC0616");
+  // Steps are counted to 2^60.
+  constexpr int64_t kLast = int64_t{1} << 60, kLargest = std::numeric_limits<int64_t>::max();
+  for (const int64_t step : {kLargest, kLast + 1}) CHECK(s->setStep(step).id() == "OPC0616");
+  CHECK(s->step() == 0);
+  ok(s->setStep(kLast - 1));
+  for (const int64_t steps : {kLargest, kLargest - kLast + 2, int64_t{2}}) CHECK(s->run(steps).id() == "OPC0616");
+  ok(s->run(1));
+  CHECK(s->step() == kLast);
+  CHECK(s->run(1).id() == "OPC0616");
+  ok(s->run(0));
 }
 
 TEST_CASE("what loops in one another draw depends on the step, too", "[training][random]") {
