@@ -27,6 +27,18 @@ Status LocalRanks::checkProcess() const {
       .withHelp("load the plan again in the child, or before fork() with one thread (SessionOptions::threads)");
 }
 
+std::vector<bool> LocalRanks::shown(size_t count, const ModelPort *(RankGraph::*portOf)(size_t) const) const {
+  std::vector<bool> shown(count);
+  for (const auto &r : here) {
+    const PlanModel &model = r->graph().model();
+    std::vector<bool> isOutput(model.registers.size());
+    for (const ModelPort &output : model.outputs) isOutput[model.tensors[output.tensor].reg] = true;
+    for (size_t i = 0; i < count; ++i)
+      if (const ModelPort *port = (*r.*portOf)(i)) shown[i] = shown[i] || isOutput[model.tensors[port->tensor].reg];
+  }
+  return shown;
+}
+
 Status LocalRanks::readInput(size_t index, void *whole, uint64_t bytes) const {
   // A graph of other sizes may be there still; all of them have the same place for it.
   if (isPlain()) return graph().copyPrefixOut(here[0]->input(index)->tensor, whole, bytes);

@@ -82,6 +82,9 @@ struct LocalRanks {
   /// What an input was given, as far as ranks of this process have it. `whole` has room for `bytes`, all of it.
   Status readInput(size_t index, void *whole, uint64_t bytes) const;
 
+  /// By input or variable of the job (`portOf`): whether an output of a rank here has its memory.
+  std::vector<bool> shown(size_t count, const ModelPort *(RankGraph::*portOf)(size_t) const) const;
+
   /// After a failure the ends of ranks in this process are new ones: the session can be run again.
   Status connectAgain(Status failure);
   void connect();

@@ -27,6 +27,7 @@
 #include <google/protobuf/arena.h>
 
 #include <algorithm>
+#include <cstring>
 #include <unordered_map>
 
 namespace opc {
@@ -45,6 +46,8 @@ struct Session::Impl : runtime::LocalRanks {
   runtime::NumberValues numbers;
   std::unordered_map<std::string, size_t> inputIndex, outputIndex, variableIndex;
   std::vector<bool> fed, isSet; // by input, by variable
+  /// By input, by variable: an output has its memory, and shows what the last run has left there until the next one.
+  std::vector<bool> shownInputs, shownVariables;
   size_t unfed = 0, unset = 0;
   bool lastRunFailed = false, isAgreed = false;
   std::unique_ptr<runtime::FreeSizes> sizes; // of a plan that leaves some open
@@ -54,7 +57,8 @@ struct Session::Impl : runtime::LocalRanks {
   std::shared_ptr<runtime::NativeImages> native; // null: none of them runs
   std::unique_ptr<runtime::Watchdog> watchdog;   // of a rank that is a process
   bool hasFreeSizes = false;                     // the plan's
-  /// On several ranks, with micro-batches or on a GPU: what was filled in place, until a run takes it.
+  /// On several ranks, with micro-batches or on a GPU: what was filled in place, until a run takes it. So is what
+  /// outputs show already.
   std::vector<HostTensor> stagedInputs, stagedVariables;
   std::vector<HostTensor> gathered; // by output: what outputData shows
   std::vector<int64_t> gatheredAt;
@@ -91,6 +95,8 @@ struct Session::Impl : runtime::LocalRanks {
     isSet.assign(job.variables.size(), false);
     unfed = fed.size();
     unset = isSet.size();
+    shownInputs = shown(job.inputs.size(), &RankGraph::input);
+    shownVariables = shown(job.variables.size(), &RankGraph::variable);
     stagedInputs.resize(fed.size());
     stagedVariables.resize(isSet.size());
     gathered.resize(job.outputs.size());
@@ -147,13 +153,25 @@ struct Session::Impl : runtime::LocalRanks {
       return std::move(s).withContext("initialising " + name);
     return giveVariable(index, t.data());
   }
-  Status giveStagedVariables() {
+  /// `all`: a run begins, and outputs need not show what they did.
+  Status giveStagedVariables(bool all) {
     for (size_t i = 0; i < stagedVariables.size(); ++i) {
-      if (!stagedVariables[i].isValid()) continue;
+      if (!stagedVariables[i].isValid() || (!all && isShowing(shownVariables[i]))) continue;
       OPC_RETURN_IF_ERROR(giveVariable(i, stagedVariables[i].data()));
       stagedVariables[i] = HostTensor();
+      markChanged(i);
     }
     return Status::ok();
+  }
+  bool isShowing(bool isShown) const { return isShown && graph().steps() > 0; }
+  /// Kernels that read a variable as a constant are bound anew.
+  void markChanged(size_t variable) {
+    for (const auto &r : here)
+      if (const runtime::ModelPort *v = r->variable(variable)) {
+        const uint32_t reg = r->graph().model().tensors[v->tensor].reg;
+        r->graph().markChanged(reg);
+        if (sizes) sizes->markChanged(reg);
+      }
   }
   Status initializeAll() {
     for (size_t i = 0; i < isSet.size(); ++i)
@@ -273,7 +291,7 @@ struct Session::Impl : runtime::LocalRanks {
 
   Status prepare() {
     OPC_RETURN_IF_ERROR(selectSizes());
-    OPC_RETURN_IF_ERROR(giveStagedVariables());
+    OPC_RETURN_IF_ERROR(giveStagedVariables(false));
     if (unset) OPC_RETURN_IF_ERROR(initializeAll());
     OPC_RETURN_IF_ERROR(agreeOnStart());
     return forAllBefore([this](size_t i) {
@@ -492,6 +510,7 @@ Status Session::setInputShape(const std::string &name, const Shape &shape) {
   if (impl_->sizes) {
     OPC_RETURN_IF_ERROR(impl_->giveSizes(it->second, shape));
     impl_->noteUnfed(it->second); // what is there is of another shape
+    impl_->stagedInputs[it->second] = HostTensor();
     return Status::ok();
   }
   return Status(StatusCode::kUsage, "OPC0704",
@@ -508,9 +527,15 @@ Status Session::feed(const std::string &name, const HostTensor &tensor) {
   if (const auto &d = impl_->interface.inputs[it->second].desc;
       tensor.dtype() != d.data_type() || tensor.shape() != d.shape())
     return checkTensor(tensor, d, "input '" + name + "'");
-  impl_->takeBack(it->second);
-  OPC_RETURN_IF_ERROR(impl_->giveInput(it->second, tensor.data()));
-  impl_->stagedInputs[it->second] = HostTensor();
+  HostTensor &staged = impl_->stagedInputs[it->second];
+  if (impl_->isShowing(impl_->shownInputs[it->second])) {
+    OPC_ASSIGN_OR_RETURN(void *const to, Impl::stage(&staged, tensor.desc()));
+    if (tensor.bytes()) std::memcpy(to, tensor.data(), tensor.bytes());
+  } else {
+    impl_->takeBack(it->second);
+    OPC_RETURN_IF_ERROR(impl_->giveInput(it->second, tensor.data()));
+    staged = HostTensor();
+  }
   impl_->noteFed(it->second);
   return Status::ok();
 }
@@ -529,7 +554,7 @@ Result<void *> Session::inputMemory(const std::string &name) {
   impl_->takeBack(index);
   OPC_RETURN_IF_ERROR(impl_->giveSizes(index, desc.shape()));
   void *data = nullptr;
-  if (impl_->isInPlace(port)) {
+  if (impl_->isInPlace(port) && !impl_->shownInputs[index]) {
     data = impl_->graph().data(port->tensor);
   } else {
     // As in place: who reads it, or fills a part, finds what was given before.
@@ -547,7 +572,7 @@ Result<void *> Session::inputMemory(const std::string &name) {
 
 bool Session::lendInput(const std::string &name, const void *data) {
   auto it = impl_->inputIndex.find(name);
-  if (it == impl_->inputIndex.end() || !data || !impl_->isPlain() || impl_->sizes ||
+  if (it == impl_->inputIndex.end() || !data || !impl_->isPlain() || impl_->sizes || impl_->shownInputs[it->second] ||
       reinterpret_cast<uintptr_t>(data) % 64 != 0 ||
       !impl_->graph().lend(impl_->here[0]->input(it->second)->tensor, data))
     return false;
@@ -616,15 +641,15 @@ Status Session::restoreVariable(const std::string &name, const HostTensor &tenso
   for (const auto &r : impl_->here) // a kernel may read it together with a released one
     if (r->graph().hasReleased()) return Impl::released(name);
   OPC_RETURN_IF_ERROR(checkTensor(tensor, impl_->interface.variables[it->second].desc, "variable '" + name + "'"));
+  HostTensor &staged = impl_->stagedVariables[it->second];
+  if (impl_->isShowing(impl_->shownVariables[it->second])) {
+    OPC_ASSIGN_OR_RETURN(staged, tensor.clone());
+    return Status::ok();
+  }
   if (const auto *v = impl_->here[0]->variable(it->second)) impl_->graph().fillNever(v->tensor);
   OPC_RETURN_IF_ERROR(impl_->giveVariable(it->second, tensor.data()));
-  impl_->stagedVariables[it->second] = HostTensor();
-  for (const auto &r : impl_->here)
-    if (const runtime::ModelPort *v = r->variable(it->second)) {
-      const uint32_t reg = r->graph().model().tensors[v->tensor].reg;
-      r->graph().markChanged(reg);
-      if (impl_->sizes) impl_->sizes->markChanged(reg);
-    }
+  staged = HostTensor();
+  impl_->markChanged(it->second);
   return Status::ok();
 }
 
@@ -632,7 +657,7 @@ Result<HostTensor> Session::variable(const std::string &name) {
   auto it = impl_->variableIndex.find(name);
   if (it == impl_->variableIndex.end()) return Impl::unknown("variable", name, impl_->interface.variables);
   const size_t index = it->second;
-  OPC_RETURN_IF_ERROR(impl_->giveStagedVariables());
+  if (impl_->stagedVariables[index].isValid()) return impl_->stagedVariables[index].clone();
   if (!impl_->isSet[index]) OPC_RETURN_IF_ERROR(impl_->initialize(index));
   if (const runtime::ModelPort *v = impl_->here[0]->variable(index))
     OPC_RETURN_IF_ERROR(impl_->graph().fillNow(v->tensor));
@@ -661,6 +686,7 @@ Status Session::run(int64_t steps) {
   OPC_RETURN_IF_ERROR(impl_->checkProcess());
   OPC_RETURN_IF_ERROR(runtime::checkSteps(impl_->graph().position(), steps, impl_->job.microBatches));
   if (impl_->unfed) return impl_->missingInputs();
+  if (steps > 0) OPC_RETURN_IF_ERROR(impl_->giveStagedVariables(true));
   OPC_RETURN_IF_ERROR(prepare());
   return impl_->run(steps);
 }

@@ -113,6 +113,62 @@ TEST_CASE("a session that gives packed weights back lends nothing", "[session]")
   CHECK(s.run().id() == "OPC0610");
 }
 
+TEST_CASE("an output that is an input shows what was run until the next run", "[session]") {
+  PlanBuilder b;
+  const uint32_t x = b.input("x", Shape{2}), y = b.tensor("y", Shape{2});
+  b.add("a", x, y, 1);
+  b.output("same", x);
+  b.output("y", y);
+  Session s = loaded(b);
+  ok(s.feed("x", floats({1, 2})));
+  ok(s.run());
+  const void *shown = s.outputData("same");
+  const auto shows = [&](float first, float second) {
+    CHECK(values(s.fetch("same")) == std::vector<float>{first, second});
+    CHECK(values(s.fetch("y")) == std::vector<float>{first + 1, second + 1});
+  };
+  ok(s.feed("x", floats({3, 4})));
+  shows(1, 2);
+  CHECK(s.outputData("same") == shown);
+  ok(s.run());
+  shows(3, 4);
+  auto *filled = static_cast<float *>(s.inputData("x"));
+  CHECK(std::vector<float>(filled, filled + 2) == std::vector<float>{3, 4}); // what was given before
+  filled[0] = 5;
+  shows(3, 4);
+  ok(s.run());
+  shows(5, 4);
+  filled[1] = 6; // the memory stays the input's
+  ok(s.run());
+  shows(5, 6);
+  const HostTensor lent = floats({7, 8});
+  CHECK_FALSE(s.lendInput("x", lent.data())); // it would show there
+  ok(s.run());
+  shows(5, 6);
+}
+
+TEST_CASE("an output that is a variable shows what was run until the next run", "[session]") {
+  PlanBuilder b;
+  const uint32_t w = b.variable("w", Shape{2}), y = b.tensor("y", Shape{2});
+  b.add("a", w, y, 1);
+  b.output("same", w);
+  b.output("y", y);
+  Session s = loaded(b);
+  ok(s.setVariable("w", floats({1, 2})));
+  ok(s.run());
+  ok(s.setVariable("w", floats({3, 4})));
+  CHECK(values(s.fetch("same")) == std::vector<float>{1, 2});
+  CHECK(values(s.variable("w")) == std::vector<float>{3, 4});
+  ok(s.prepare());
+  CHECK(values(s.fetch("same")) == std::vector<float>{1, 2});
+  ok(s.run(0));
+  CHECK(values(s.fetch("same")) == std::vector<float>{1, 2});
+  ok(s.run());
+  CHECK(values(s.fetch("same")) == std::vector<float>{3, 4});
+  CHECK(values(s.fetch("y")) == std::vector<float>{4, 5});
+  CHECK(values(s.variable("w")) == std::vector<float>{3, 4});
+}
+
 TEST_CASE("a session says what is missing or wrong", "[session]") {
   PlanBuilder b;
   const uint32_t x = b.input("left", Shape{2}), z = b.input("right", Shape{2});
