@@ -450,7 +450,7 @@ Result<Session> Session::Impl::load(plan::Plan *plan, const OutsideValues &outsi
   impl->options = options;
   impl->hasFreeSizes = hasSizes(sizes);
   impl->processes = options.communicator;
-  impl->timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout * 1000));
+  impl->timeout = std::chrono::milliseconds(std::max<int64_t>(1, static_cast<int64_t>(options.timeout * 1000)));
   impl->job = std::move(*job);
   impl->hasThreads = cores > 1 || mine.size() > 1 || options.communicator != nullptr;
   RankLink link;

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <climits>
 #include <csignal>
+#include <cstdio>
 #include <map>
 #include <mpi.h>
 #include <sched.h>
@@ -406,9 +407,11 @@ private:
       std::string who;
       for (const int64_t r : missing) who += (who.empty() ? "rank " : ", rank ") + std::to_string(r);
       const std::string silent = silentRanks();
+      char waited[32];
+      std::snprintf(waited, sizeof waited, "%g", static_cast<double>(options_.timeout.count()) / 1000);
       return Status(StatusCode::kExecution, "OPC0722",
-                    "rank " + std::to_string(rank_) + " has waited " + std::to_string(options_.timeout.count() / 1000) +
-                        " s for " + who + (silent.empty() ? "" : "; " + silent) + here);
+                    "rank " + std::to_string(rank_) + " has waited " + waited + " s for " + who +
+                        (silent.empty() ? "" : "; " + silent) + here);
     }
   }
 

@@ -25,7 +25,12 @@ constexpr auto kMostRanks = static_cast<int64_t>(ranges::kRanks.most);
 constexpr int kChannels = 16;               // the plan's streams, and the last one for the end of the command
 constexpr int kGathering = kChannels - 2;   // while no stream runs
 constexpr size_t kPiece = size_t{16} << 20; // bytes that are gathered at once
-constexpr int kSignalled = 128;             // from this exit code on all ranks have ended as they were asked to
+/// The least and the most that the clocks of sessions and communicators count, in seconds.
+constexpr double kShortestWait = 1e-3, kLongestWait = 1e9;
+constexpr int kSignalled = 128; // from this exit code on all ranks have ended as they were asked to
+
+/// --timeout, as far as it is counted.
+double waitOf(double timeout) { return std::clamp(timeout, kShortestWait, kLongestWait); }
 
 runtime::CommBlock blockOf(void *data, size_t bytes) {
   const auto size = static_cast<int64_t>(bytes);
@@ -85,7 +90,7 @@ Status RankJob::readFlags(int64_t devices) {
 void RankJob::setSession(SessionOptions *options) const {
   options->communicator = communicator_.get();
   options->ranks = ranks_;
-  options->timeout = timeout_;
+  options->timeout = waitOf(timeout_);
   options->report = report_;
 }
 
@@ -120,8 +125,7 @@ Status RankJob::join(Invocation &invocation, int64_t size) {
   };
   runtime::MpiOptions options;
   options.channels = kChannels;
-  constexpr double kMost = 1e9; // seconds; the session refuses more
-  options.timeout = std::chrono::milliseconds(static_cast<int64_t>(std::min(timeout_, kMost) * 1000));
+  options.timeout = std::chrono::milliseconds(static_cast<int64_t>(waitOf(timeout_) * 1000));
   options.report = report_;
   options.exitCode = kExitExecution;
   OPC_ASSIGN_OR_RETURN(communicator_, runtime::mpiCommunicator(options));
