@@ -3,6 +3,8 @@
 import copy
 import os
 import pickle
+import subprocess
+import sys
 import unittest
 
 import numpy as np
@@ -55,6 +57,26 @@ class Objects(ScratchTest):
         self.assertEqual(repr(opc.optim.step(3)), "<opc.optim schedule: step_size 3, gamma 0.1, decay_type 'step'>")
         program.save(self.path("p.plan"))
         self.assertIn("<opc.Program p: ", repr(opc.load(self.path("p.plan"))))
+
+    def test_a_working_directory_that_has_been_removed(self):
+        gone = self.path("gone")
+        self.write("program.py", """
+import os
+import sys
+import opc
+
+os.chdir(sys.argv[1])
+os.rmdir(sys.argv[1])
+g = opc.Graph()
+g.output("y", opc.ops.relu(g.input("x", (2,))))
+print(g.text())
+print(g.compile().run(x=[-1.0, 1.0])["y"])
+""")
+        os.mkdir(gone)
+        done = subprocess.run([sys.executable, self.path("program.py"), gone], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(opc.__file__))})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('loc: "program.py:9"', done.stdout)
+        self.assertIn("[0. 1.]", done.stdout)
 
     def test_the_text_of_a_loaded_graph_is_the_command_s(self):
         step().save(self.path("step.pbtxt"))

@@ -19,13 +19,17 @@ def skip_folder(folder: str) -> None:
 def _show(filename: str) -> str:
     """The file as diagnostics name it: relative to the working directory, or its name alone where it lies elsewhere, so that
     the same program gives the same graph text in every folder. Empty for files of a front end."""
-    path = os.path.abspath(filename) if not filename.startswith("<") else filename
+    try:
+        here = os.getcwd() + os.sep
+    except OSError:  # the directory has been removed: nothing lies in it
+        here = ""
+    path = os.path.join(here, filename) if not filename.startswith("<") else filename
+    path = os.path.normpath(path)
     if any(path.startswith(folder) for folder in _skipped):
         return ""
     if filename.startswith("<"):
         return filename
-    here = os.getcwd() + os.sep
-    return path[len(here):] if path.startswith(here) else os.path.basename(path)
+    return path[len(here):] if here and path.startswith(here) else os.path.basename(path)
 
 
 def caller() -> str:
