@@ -68,6 +68,24 @@ def _(dy, *, xs):
     return [dy * (i + 1) for i in range(len(xs))]  # not the derivative: which one comes where shows
 
 
+@opc.op("grad::scaled_by", like="x", no_grad=("m",))
+def scaled_by(x, m):
+    return x * m
+
+
+@scaled_by.grad
+def _(dy, *, m):
+    return dy * m
+
+
+@opc.op("grad::scaled_by_ops", like="x", no_grad=("m",))
+def scaled_by_ops(x, m):
+    return x * m
+
+
+scaled_by_ops.grad_graph(lambda g, fw, dy: {"x": g.op("multiply", x=fw.input("m"), y=dy)})
+
+
 @opc.op("grad::picked", shape={"y": ()}, no_grad=("labels",))
 def picked(x, labels):
     return x[np.arange(len(labels)), labels].sum()
@@ -220,6 +238,20 @@ class Rules(unittest.TestCase):
         self.assertEqual(len(said), 1)
         self.assertIn("binds no gradient to input 'b'", said[0])
         self.assertIn("no_grad= of opc.op", said[0])
+
+    def test_floats_without_gradient_say_nothing(self):
+        """no_grad= is what the warning advises: of a float, for both kinds of rules."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for op in (scaled_by, scaled_by_ops):
+                g = opc.Graph()
+                x, m = g.input("x", X.shape), g.input("m", X.shape)
+                g.output("loss", (op(x, m) + op(m * x, m * x)).sum())
+                made = g.grad("loss", "x").compile().run(x=X, m=X + 1)
+                np.testing.assert_allclose(made["x.grad"], X + 1 + (X + 1) * (X + 1) * X, rtol=1e-6)
+        with self.assertRaises(opc.GraphError) as caught:
+            gradients(lambda x, m: scaled_by(x, m), x=X, m=X)
+        self.assertEqual(caught.exception.code, "OPC0505")
 
     def test_rules_that_cannot_be_called_are_refused_when_they_are_given(self):
         @opc.op("grad::called", like="x", outputs=("y", "mask"), non_differentiable=("mask",), optional=("b",))

@@ -102,8 +102,9 @@ std::string wrongNodes(const manifest::PythonOp &op, const OpDef &def) {
 std::string wrongRules(const manifest::PythonOp &op, const OpDef &def) {
   for (const auto check : {wrongInference, wrongCases, wrongBindings, wrongNodes})
     if (std::string why = check(op, def); !why.empty()) return why;
-  for (const std::string &name : op.aux())
-    if (!def.findInput(name)) return noInput(name);
+  for (const auto *names : {&op.aux(), &op.no_grad()})
+    for (const std::string &name : *names)
+      if (!def.findInput(name)) return noInput(name);
   for (const auto &pair : op.inplace())
     if (!def.findInput(pair.input()) || !def.findOutput(pair.output()))
       return "the in-place pair " + pair.input() + " -> " + pair.output() + " names what is not there";

@@ -194,11 +194,13 @@ void fillSharding(const manifest::PythonOp &op, OpDef *def) {
 }
 
 void fillModifiers(const std::shared_ptr<const manifest::PythonOp> &op, OpDef *def) {
-  if (op->aux_size() > 0)
+  if (op->aux_size() > 0 || op->no_grad_size() > 0)
     def->modifyInputs = [op](const user_op::GetInputArgModifier &get, const user_op::UserOpConfWrapper &conf) {
       for (const std::string &name : op->aux())
         for (int32_t i = 0; i < conf.input_size(name); ++i)
           get(name, i)->set_is_mutable(true), get(name, i)->set_requires_grad(false);
+      for (const std::string &name : op->no_grad())
+        for (int32_t i = 0; i < conf.input_size(name); ++i) get(name, i)->set_requires_grad(false);
     };
   if (op->non_differentiable_size() > 0)
     def->modifyOutputs = [op](const user_op::GetOutputArgModifier &get, const user_op::UserOpConfWrapper &conf) {

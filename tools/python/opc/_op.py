@@ -490,6 +490,7 @@ class Operator:
         lines += [f"aux: {text.quoted(n)}" for n in o.aux]
         lines += [f"inplace {{ input: {text.quoted(x)} output: {text.quoted(y)} }}" for x, y in o.inplace.items()]
         lines += [f"non_differentiable: {text.quoted(n)}" for n in o.non_differentiable]
+        lines += [f"no_grad: {text.quoted(n)}" for n in o.no_grad]
         lines += [text.block("case", self._case(c)) for c in self._cases()]
         return text.block("op", lines + [code] + self._isolation())
 
