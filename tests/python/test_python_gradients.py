@@ -86,6 +86,47 @@ def scaled_by_ops(x, m):
 scaled_by_ops.grad_graph(lambda g, fw, dy: {"x": g.op("multiply", x=fw.input("m"), y=dy)})
 
 
+@opc.op("grad::stepped", like="x")
+def stepped(x, dy):
+    return np.where(x > 0, dy, 0).astype("f")
+
+
+@stepped.grad(needs=["x", "dy"])
+def _(d, *, x, dy):
+    return {"dy": np.where(x > 0, d, 0).astype("f"), "x": None}
+
+
+@opc.op("grad::spaced", shape={"y": ("x[0]", "x[1]")})
+def spaced(x, *, dx: float = 1.0, dx_shape: int = 3, dx_type: str = "any"):
+    return x / np.float32(dx)
+
+
+@spaced.grad
+def _(dy, *, dx, dx_shape, dx_type):
+    assert (dx_shape, dx_type) == (3, "any")
+    return {"x": dy / np.float32(dx)}
+
+
+@opc.op("grad::mixed", like="x")
+def mixed(x, dx):
+    return 2 * x + 3 * dx
+
+
+@mixed.grad(needs=["dx"])
+def _(dy, *, dx):
+    return {"dx": 3 * dy, "x": 2 * dy}
+
+
+@opc.op("grad::mixed_without", like="x")
+def mixed_without(x, dx):
+    return 2 * x + 3 * dx
+
+
+@mixed_without.grad
+def _(dy):
+    return {"x": 2 * dy, "dx": 3 * dy}
+
+
 @opc.op("grad::picked", shape={"y": ()}, no_grad=("labels",))
 def picked(x, labels):
     return x[np.arange(len(labels)), labels].sum()
@@ -252,6 +293,19 @@ class Rules(unittest.TestCase):
         with self.assertRaises(opc.GraphError) as caught:
             gradients(lambda x, m: scaled_by(x, m), x=X, m=X)
         self.assertEqual(caught.exception.code, "OPC0505")
+
+    def test_arguments_that_are_called_as_gradients(self):
+        """`dy` beside an output y, and an attribute or an input `dx` beside an input x."""
+        D, E = X + 1, X + 2
+        made = gradients(lambda x, dy: stepped(x, dy), x=X, dy=D)
+        np.testing.assert_array_equal(made["dy.grad"], np.where(X > 0, 1, 0))
+        np.testing.assert_array_equal(made["x.grad"], 0 * X)
+        made = gradients(lambda x: spaced(x, dx=0.25), x=X)
+        np.testing.assert_array_equal(made["x.grad"], np.full_like(X, 4))
+        for op in (mixed, mixed_without):
+            made = gradients(lambda x, dx: op(x, dx), x=X, dx=E)
+            np.testing.assert_array_equal(made["x.grad"], np.full_like(X, 2))
+            np.testing.assert_array_equal(made["dx.grad"], np.full_like(X, 3))
 
     def test_rules_that_cannot_be_called_are_refused_when_they_are_given(self):
         @opc.op("grad::called", like="x", outputs=("y", "mask"), non_differentiable=("mask",), optional=("b",))

@@ -31,10 +31,11 @@ def check_parameters(op: str, rule: Function, outputs: Sequence[str], without: S
         ) from None
 
 
-def in_a_row(rule: Function, inputs: Sequence[Argument]) -> Function:
+def in_a_row(rule: Function, inputs: Sequence[Argument], outputs: Mapping[str, str]) -> Function:
     """The rule, whose dicts become lists where an input is several tensors: {"xs": [dx0, dx1], "w": dw} is dx0, dx1, dw.
-    `inputs` are those that have gradients. An array alone under "xs" is the gradient of each of them."""
-    if all(a.minimum is None for a in inputs):
+    `inputs` are those that have gradients. An array alone under "xs" is the gradient of each of them. outputs: what the
+    gradient's op calls the gradient of each input; dicts become lists, too, where that is not "dx" for "x", or means two inputs."""
+    if all(a.minimum is None and outputs[a.name] == "d" + a.name and "d" + a.name not in outputs for a in inputs):
         return rule
 
     @functools.wraps(rule)
@@ -47,7 +48,8 @@ def in_a_row(rule: Function, inputs: Sequence[Argument]) -> Function:
 
 def _values(answer: Mapping[str, Any], inputs: Sequence[Argument], tensors: Mapping[str, Any]) -> List[Any]:
     """tensors: what the rule was called with, which has the inputs that are several (Operator.grad asks for them)."""
-    keys: Dict[str, str] = {a.name: "d" + a.name if "d" + a.name in answer else a.name for a in inputs}
+    names = [a.name for a in inputs]
+    keys: Dict[str, str] = {n: "d" + n if "d" + n in answer and "d" + n not in names else n for n in names}
     unknown = [k for k in answer if k not in keys.values()]
     if unknown:
         raise HostError(

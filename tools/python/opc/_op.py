@@ -91,6 +91,18 @@ def _with_rng(function: Function) -> Function:
     return drawing
 
 
+def _fresh(names: Sequence[str], taken: List[str]) -> Dict[str, str]:
+    """name -> "d" + name, with "_" behind while that is taken; they are taken, too, afterwards."""
+    made: Dict[str, str] = {}
+    for name in names:
+        fresh = "d" + name
+        while fresh in taken:
+            fresh += "_"
+        made[name] = fresh
+        taken.append(fresh)
+    return made
+
+
 def _call_signature(function: Function, signature: Signature) -> Tuple[inspect.Signature, List[Tuple[int, str]]]:
     """What a call for a graph takes; and the optional inputs at the end that have no default of their own, with their places."""
     parameters = [p for p in inspect.signature(function).parameters.values() if p.name not in HANDED_OVER or p.kind is not p.KEYWORD_ONLY]
@@ -343,17 +355,18 @@ class Operator:
         ]
         if self._gradient:
             g = self._gradient
+            dxs, dys = self._grad_arguments()
             made.append(
                 Kernel(
                     self.grad_name(),
-                    _with_rng(_grad_results.in_a_row(g.function, self._differentiable())),
-                    tuple("d" + y.name for y in self._outputs_with_gradient()),
+                    _with_rng(_grad_results.in_a_row(g.function, self._differentiable(), dxs)),
+                    tuple(dys.values()),
                     _keywords_of(g.function, list(g.needs) + attrs),
                     none_is_zero=True,
                     make=self.make_grad,
                     source=source,
-                    outputs=tuple("d" + a.name for a in self._differentiable()),
-                    optional=tuple("d" + a.name for a in self._differentiable() if a.optional),
+                    outputs=tuple(dxs.values()),
+                    optional=tuple(dxs[a.name] for a in self._differentiable() if a.optional),
                     **apart,
                 )
             )
@@ -516,13 +529,14 @@ class Operator:
         for a in self._differentiable():
             given = ""
             if self._shape_of_gradient(a) is None:
-                given = f' shape_attr: "d{a.name}_shape" type_attr: "d{a.name}_type"'
-            lines.append(f'output {{ arg: "d{a.name}" of: {text.quoted(a.name)}{given} }}')
+                given = ' shape_attr: "{}" type_attr: "{}"'.format(*self._given_attrs(a))
+            lines.append(f'output {{ arg: "{self._grad_arguments()[0][a.name]}" of: {text.quoted(a.name)}{given} }}')
         return [text.block("gradient", lines)]
 
     def _gradient_inputs(self) -> List[Tuple[str, Argument, str]]:
         assert self._gradient is not None
-        made = [("d" + y.name, y, "dy") for y in self._outputs_with_gradient()]
+        dys = self._grad_arguments()[1]
+        made = [(dys[y.name], y, "dy") for y in self._outputs_with_gradient()]
         for a in self.signature.inputs:
             if a.name in self._gradient.needs:
                 made.append((a.name, a, "x"))
@@ -540,8 +554,20 @@ class Operator:
         for y in self._outputs_with_gradient():
             has_type = y.name not in (self.options.dtype or {})  # the input's, and so has its gradient
             if has_type and not self._infer and (like if isinstance(like, str) else (like or {}).get(y.name)) == a.name:
-                return "d" + y.name
+                return self._grad_arguments()[1][y.name]
         return None
+
+    def _grad_arguments(self) -> Tuple[Dict[str, str], Dict[str, str]]:
+        """What the gradient's op calls the gradients of the inputs, and those of the outputs: "dx" for "x", with "_" behind
+        where the rule needs an argument of that name, or the op has such an attribute."""
+        assert self._gradient is not None
+        taken = [*self._gradient.needs, *(attr.name for attr in self.signature.attrs)]
+        return _fresh([a.name for a in self._differentiable()], taken), _fresh([y.name for y in self._outputs_with_gradient()], taken)
+
+    def _given_attrs(self, a: Argument) -> List[str]:
+        """The attributes of the gradient's op that say the shape and type of the gradient of `a`."""
+        names = _fresh([a.name + "_shape", a.name + "_type"], [attr.name for attr in self.signature.attrs])
+        return list(names.values())
 
     def _backward(self, code: str) -> str:
         lines = [f"name: {text.quoted(self.grad_name())}"]
@@ -550,13 +576,14 @@ class Operator:
             lines.append(text.argument("input", Argument(arg, of.optional, of.minimum)))
         rules, attrs = [], [(a.name, a.type, a.default) for a in self.signature.attrs]
         for a in self._differentiable():
-            lines.append(text.argument("output", Argument("d" + a.name, a.optional, a.minimum)))
+            lines.append(text.argument("output", Argument(self._grad_arguments()[0][a.name], a.optional, a.minimum)))
             like = self._shape_of_gradient(a)
             if like:
                 rules.append(f"infer {{ like: {text.quoted(like)} }}")
             else:
-                rules.append(f'infer {{ shape_attr: "d{a.name}_shape" type_attr: "d{a.name}_type" }}')
-                attrs += [(f"d{a.name}_shape", "shape", ()), (f"d{a.name}_type", "data_type", np.float32)]
+                shape, kind = self._given_attrs(a)
+                rules.append(f'infer {{ shape_attr: "{shape}" type_attr: "{kind}" }}')
+                attrs += [(shape, "shape", ()), (kind, "data_type", np.float32)]
         lines += [text.attribute(*a) for a in attrs] + rules
         if isinstance(self.options.sbp, _Elementwise) and not any("shape_attr" in r for r in rules):
             lines.append("elementwise: true")
