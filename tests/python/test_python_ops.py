@@ -203,6 +203,23 @@ def sees_floats(x, *, by: float = 0.1, several: List[float] = (0.7,)):
     return x
 
 
+def _replaces(name, **results):
+    options = {"outputs": ("y", "z"), "like": {"y": "x", "z": "x"}, "inplace": {"x": "y"}}
+    return opc.op(f"pyops::replaces_{name}", **options)(results["kernel"])
+
+
+replaced = {
+    "itself": _replaces("itself", kernel=lambda x: (x + x, x)),
+    "views": _replaces("views", kernel=lambda x: {"y": x + x, "z": x[::-1, ::-1]}),
+    "listed": _replaces("listed", kernel=lambda x: [x + x, x[:, :]]),
+}
+
+
+@opc.op("pyops::swapped", outputs=("y", "z"), like={"y": "a", "z": "b"}, inplace={"a": "y", "b": "z"})
+def swapped(a, b):
+    return b, a
+
+
 class Values(unittest.TestCase):
     def test_attributes_and_default(self):
         np.testing.assert_array_equal(run_one(leaky_relu, X), np.where(X > 0, X, X * np.float32(0.25)))
@@ -288,6 +305,25 @@ class Values(unittest.TestCase):
         t = opc.ops.relu(x)  # a tensor that nobody reads later
         g.output("y", negated(negated(negated(t))))
         np.testing.assert_array_equal(g.compile().run(x=X)["y"], -np.maximum(X, 0))
+
+    def test_in_place_with_several_outputs(self):
+        """A result that is a view of an input is there when another output has been written into that input's memory."""
+        for kind in ("f32", "bf16"):
+            g = opc.Graph()
+            x = opc.ops.cast(opc.ops.exp(g.input("x", (2, 3))), dtype=kind)
+            for name, op in replaced.items():
+                for part, made in zip("yz", op(opc.ops.relu(x))):
+                    g.output(f"{name}_{part}", opc.ops.cast(made, dtype="f32"))
+            made = g.compile().run(x=np.zeros((2, 3), "f"))
+            for name in replaced:
+                np.testing.assert_array_equal(made[name + "_y"], np.full((2, 3), 2, "f"), name)
+                np.testing.assert_array_equal(made[name + "_z"], np.ones((2, 3), "f"), name)
+        g = opc.Graph()
+        made = swapped(opc.ops.exp(g.input("a", (4,))), opc.ops.exp(g.input("b", (4,))))
+        g.output("y", made.y), g.output("z", made.z)
+        got = g.compile().run(a=np.zeros(4, "f"), b=np.ones(4, "f"))
+        np.testing.assert_allclose(got["y"], np.full(4, np.e), rtol=1e-6)
+        np.testing.assert_array_equal(got["z"], np.ones(4))
 
     def test_a_dict_of_outputs_and_another_element_type(self):
         g = opc.Graph()

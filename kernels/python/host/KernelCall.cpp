@@ -21,6 +21,9 @@ bool hasName(const std::vector<std::string> &list, const std::string &name) {
 }
 /// What numpy has not.
 using NotInNumpy = Join<types::Of<bfloat16>, types::Storage>;
+size_t bytesOf(const user_op::TensorDesc &desc) {
+  return static_cast<size_t>(desc.shape().elem_cnt()) * GetSizeOfDataType(desc.data_type());
+}
 constexpr const char *kPosition = "@position";
 constexpr const char *kInputs = "@inputs"; // every input, in the definition's order
 } // namespace
@@ -80,6 +83,9 @@ Status KernelCall::addTensors(const OpCode &code, KernelBindContext *ctx) {
     made.target = CopyTarget(made.desc, made.data);
     if (function_.takesOut && !(made.array = arrayOver(made.desc, made.data, true))) return takePythonError(op_);
   }
+  for (const Output &o : outputs_)
+    for (const Input &i : inputs_)
+      isInPlace_ |= outputs_.size() > 1 && o.data == i.data && bytesOf(o.desc) > 0 && bytesOf(i.desc) > 0;
   for (const user_op::ArgDef &output : code.outputs) {
     const size_t before = declared_.size();
     for (Output &o : outputs_)
@@ -202,9 +208,7 @@ Status KernelCall::fillPosition(DeviceCtx *ctx) {
 
 Status KernelCall::storeOne(PyObject *value, Output &output) {
   if (value == Py_None && function_.noneIsZero) {
-    if (const size_t bytes =
-            static_cast<size_t>(output.desc.shape().elem_cnt()) * GetSizeOfDataType(output.desc.data_type()))
-      std::memset(output.data, 0, bytes);
+    if (const size_t bytes = bytesOf(output.desc)) std::memset(output.data, 0, bytes);
     return Status::ok();
   }
   return store(value, output.desc, output.data, output.name);
@@ -254,6 +258,33 @@ Status KernelCall::refuseOther(PyObject *result) const {
                 (isGradient ? "the gradient rule has returned a dict with " : "the kernel has returned a dict with ") +
                     other + (isGradient ? ", which is no input that has a gradient" : ", which is no output"))
       .withHelp((isGradient ? "the names are those of the inputs: " : "the names are those of the outputs: ") + names);
+}
+
+/// The results, of which none is in memory that storing another one writes: views of inputs become copies.
+PyRef KernelCall::apart(PyObject *result) const {
+  auto isWritten = [this](PyObject *value) {
+    return std::any_of(outputs_.begin(), outputs_.end(),
+                       [&](const Output &o) { return touches(value, o.data, bytesOf(o.desc)); });
+  };
+  if (PyDict_Check(result)) {
+    PyRef made = PyRef::take(PyDict_Copy(result));
+    PyObject *key = nullptr, *value = nullptr;
+    for (Py_ssize_t at = 0; made && PyDict_Next(result, &at, &key, &value);) {
+      if (!isWritten(value)) continue;
+      const PyRef copy = copied(value);
+      if (!copy || PyDict_SetItem(made.get(), key, copy.get()) < 0) return {};
+    }
+    return made;
+  }
+  if (!PyTuple_Check(result) && !PyList_Check(result)) return PyRef::share(result);
+  PyRef made = PyRef::take(PySequence_List(result));
+  for (Py_ssize_t i = 0; made && i < PyList_GET_SIZE(made.get()); ++i) {
+    PyObject *value = PyList_GET_ITEM(made.get(), i);
+    if (!isWritten(value)) continue;
+    PyRef copy = copied(value);
+    if (!copy || PyList_SetItem(made.get(), i, copy.release()) < 0) return {};
+  }
+  return made;
 }
 
 Status KernelCall::storeAll(PyObject *result) {
@@ -325,6 +356,7 @@ Status KernelCall::call(DeviceCtx *ctx, bool followed) {
     return withPlace(takePythonError(op_));
   Status status;
   if (!function_.takesOut) {
+    if (isInPlace_ && !(result = apart(result.get()))) return takePythonError(op_);
     status = storeAll(result.get());
   } else if (result.get() != Py_None && result.get() != owned_.back().get()) {
     status = Status(StatusCode::kExecution, "OPC0623",

@@ -73,6 +73,7 @@ private:
   Status addArguments(const OpCode &code, user_op::KernelBindContext *ctx);
   Result<PyRef> argument(const OpCode &code, const std::string &name, user_op::KernelBindContext *ctx);
   Status fillPosition(DeviceCtx *ctx);
+  PyRef apart(PyObject *result) const;
   Status storeAll(PyObject *result);
   Status storeNamed(PyObject *result);
   Status refuseOther(PyObject *result) const;
@@ -91,6 +92,7 @@ private:
   PyRef keywordNames_;
   size_t positionals_ = 0;
   bool isWidened_ = false; // a tensor or more
+  bool isInPlace_ = false; // an output of several has the memory of an input
   int position_ = -1;      // the argument that is (seed, step)
 };
 

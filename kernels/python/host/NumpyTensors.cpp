@@ -130,6 +130,20 @@ Status store(PyObject *value, const TensorDesc &desc, void *data, const std::str
   return Status::ok();
 }
 
+bool touches(PyObject *value, const void *data, size_t bytes) {
+  if (!PyArray_Check(value) || PyArray_SIZE(asArray(value)) == 0) return false;
+  PyArrayObject *array = asArray(value);
+  const char *low = PyArray_BYTES(array), *high = low + PyArray_ITEMSIZE(array);
+  for (int i = 0; i < PyArray_NDIM(array); ++i) {
+    const npy_intp span = (PyArray_DIM(array, i) - 1) * PyArray_STRIDE(array, i);
+    (span < 0 ? low : high) += span;
+  }
+  const char *from = static_cast<const char *>(data);
+  return low < from + bytes && from < high;
+}
+
+PyRef copied(PyObject *array) { return PyRef::take(PyArray_NewCopy(asArray(array), NPY_CORDER)); }
+
 namespace {
 template <class List, class Make> PyRef tupleOf(const List &list, Make make) {
   PyRef tuple = PyRef::take(PyTuple_New(static_cast<Py_ssize_t>(list.size())));

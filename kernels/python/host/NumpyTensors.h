@@ -44,6 +44,11 @@ private:
 /// Copies what a kernel has returned into an output after checking type, shape and element type. Errors: OPC0623.
 Status store(PyObject *value, const user_op::TensorDesc &desc, void *data, const std::string &output);
 
+/// Whether the value is an array with elements between the lowest and the highest of which are some of these bytes.
+bool touches(PyObject *value, const void *data, size_t bytes);
+/// Row-major, with memory of its own; null with a Python error.
+PyRef copied(PyObject *array);
+
 /// An attribute's value as a kernel gets it: int, float, bool, str, tuple, dtype; "bf16" where numpy has no such type.
 PyRef pythonValue(const AttrValue &value);
 /// A tensor's description as opc.Spec.
