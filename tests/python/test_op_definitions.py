@@ -109,6 +109,8 @@ class Definitions(unittest.TestCase):
 
             with self.assertRaisesRegex(ValueError, "defined::f: the default has .* for the attribute 'n', which is int64"):
                 opc.op("defined::f", like="x")(with_default)
+        with self.assertRaisesRegex(TypeError, "defined::f: the parameters of <ufunc 'negative'> are not known, and its inputs have no names: wrap it"):
+            opc.op("defined::f", like="x")(np.negative)
         with self.assertRaisesRegex(TypeError, "defined::f: opc.op has no option 'brodcast'; did you mean 'broadcast'?"):
             opc.op("defined::f", brodcast=("x",))
 

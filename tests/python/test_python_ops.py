@@ -397,6 +397,11 @@ def reversed_rows(x):
     return x[::-1]
 
 
+@opc.op("pyops::masked", like="x")
+def masked(x):
+    return np.ma.masked_less(x.copy(), 0)
+
+
 class Contract(unittest.TestCase):
     def test_every_bad_kernel_is_an_error_that_names_it(self):
         for name, (op, code, part) in bad_kernels.items():
@@ -413,6 +418,13 @@ class Contract(unittest.TestCase):
                         self.assertIn(said, str(caught.exception))
         kept.clear()
         own_program.clear()
+
+    def test_masks_are_not_dropped(self):
+        g = opc.Graph()
+        g.output("y", masked(g.input("x", (2, 3))))
+        with self.assertRaisesRegex(opc.ExecutionError, r"OPC0623.*pyops::masked: output 'y' is a masked array, and a tensor has no mask") as caught:
+            g.compile().run(x=X)
+        self.assertIn(".filled(...)", str(caught.exception))
 
     def test_an_exception_has_the_python_line(self):
         with self.assertRaises(opc.ExecutionError) as caught:

@@ -95,8 +95,21 @@ bool CopyTarget::take(PyObject *value) const {
   return true;
 }
 
+/// Of a class made of numpy's arrays: what is under its mask is any number.
+static bool isMasked(PyObject *value) {
+  if (PyArray_CheckExact(value)) return false;
+  const PyRef module = PyRef::take(PyImport_ImportModule("numpy.ma"));
+  const PyRef type = module ? PyRef::take(PyObject_GetAttrString(module.get(), "MaskedArray")) : PyRef();
+  const int is = type ? PyObject_IsInstance(value, type.get()) : -1;
+  PyErr_Clear();
+  return is > 0;
+}
+
 Status store(PyObject *value, const TensorDesc &desc, void *data, const std::string &output) {
   PyRef converted;
+  if (PyArray_Check(value) && isMasked(value))
+    return wrong(output, "is a masked array, and a tensor has no mask",
+                 "return .filled(...), or .data: nothing is converted silently");
   if (!PyArray_Check(value)) {
     if (!PyArray_IsScalar(value, Generic))
       return wrong(output, "is a " + nameOfType(value) + ", expected a numpy array of shape " + desc.shape().ToString(),

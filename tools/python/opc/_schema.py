@@ -119,7 +119,11 @@ def signature_of(
     hints = _hints(function)
     inputs: List[Argument] = []
     attrs: List[Attribute] = []
-    for p in inspect.signature(function).parameters.values():
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # of numpy, or a builtin: they have no signature
+        raise TypeError(f"{name}: the parameters of {function!r} are not known, and its inputs have no names: wrap it, lambda x: f(x)") from None
+    for p in parameters.values():
         annotation = hints.get(p.name, MISSING)
         if p.kind is p.VAR_KEYWORD:
             raise TypeError(f"{name}: **{p.name} says no attributes; name each one after a '*'")
