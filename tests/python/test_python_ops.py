@@ -220,6 +220,31 @@ def swapped(a, b):
     return b, a
 
 
+@opc.op("pyops::starred")
+def starred(*xs, k: float = 1.0):
+    return np.concatenate(xs) * np.float32(k)
+
+
+@starred.infer
+def _(*xs, k):
+    return opc.Spec((sum(x.shape[0] for x in xs),), xs[0].dtype)
+
+
+@starred.grad(needs=["xs"])
+def _(dy, *, xs, k):
+    return [part * np.float32(k) for part in np.split(dy, np.cumsum([len(x) for x in xs])[:-1])]
+
+
+@opc.op("pyops::starred_out", shape={"y": ("xs[0] * 2",)})
+def starred_out(w, *xs):
+    return np.concatenate(xs) * w
+
+
+@starred_out.out
+def _(w, *xs, out):
+    np.multiply(np.concatenate(xs), w, out=out)
+
+
 class Values(unittest.TestCase):
     def test_attributes_and_default(self):
         np.testing.assert_array_equal(run_one(leaky_relu, X), np.where(X > 0, X, X * np.float32(0.25)))
@@ -324,6 +349,22 @@ class Values(unittest.TestCase):
         got = g.compile().run(a=np.zeros(4, "f"), b=np.ones(4, "f"))
         np.testing.assert_allclose(got["y"], np.full(4, np.e), rtol=1e-6)
         np.testing.assert_array_equal(got["z"], np.ones(4))
+
+    def test_tensors_of_a_star_come_one_by_one(self):
+        g = opc.Graph()
+        xs = [g.input(f"x{i}", (i + 1,)) for i in range(3)]
+        g.output("y", starred(*xs, k=2.0))
+        g.output("loss", starred(*xs, k=2.0).sum())
+        fed = {f"x{i}": np.arange(i + 1, dtype="f") for i in range(3)}
+        expected = np.float32(2) * np.concatenate(list(fed.values()))
+        np.testing.assert_array_equal(g.compile().run(**fed)["y"], expected)
+        np.testing.assert_array_equal(starred(*fed.values(), k=2.0), expected)
+        slopes = g.grad("loss", list(fed)).compile().run(**fed)
+        for i in range(3):
+            np.testing.assert_array_equal(slopes[f"x{i}.grad"], np.full(i + 1, 2, "f"))
+        g = opc.Graph()
+        g.output("y", starred_out(g.input("w", ()), g.input("x", (2,)), g.input("x2", (2,))))
+        np.testing.assert_array_equal(g.compile().run(w=np.float32(3), x=np.ones(2, "f"), x2=np.ones(2, "f"))["y"], np.full(4, 3))
 
     def test_a_dict_of_outputs_and_another_element_type(self):
         g = opc.Graph()

@@ -103,6 +103,18 @@ def _fresh(names: Sequence[str], taken: List[str]) -> Dict[str, str]:
     return made
 
 
+def _spread(function: Function, signature: Signature) -> Function:
+    """A function with `*xs` gets the tensors of this input one by one, as in a call on arrays; graphs hand them over as one tuple."""
+    if not any(p.kind is p.VAR_POSITIONAL and signature.input(p.name) for p in inspect.signature(function).parameters.values()):
+        return function
+
+    @functools.wraps(function)
+    def spread(*args: Any, **kwargs: Any) -> Any:
+        return function(*args[:-1], *args[-1], **kwargs)
+
+    return spread
+
+
 def _call_signature(function: Function, signature: Signature) -> Tuple[inspect.Signature, List[Tuple[int, str]]]:
     """What a call for a graph takes; and the optional inputs at the end that have no default of their own, with their places."""
     parameters = [p for p in inspect.signature(function).parameters.values() if p.name not in HANDED_OVER or p.kind is not p.KEYWORD_ONLY]
@@ -342,10 +354,10 @@ class Operator:
         made = [
             Kernel(
                 self.name,
-                _with_rng(self.function),
+                _with_rng(_spread(self.function, s)),
                 tuple(a.name for a in s.inputs),
                 _keywords_of(run, attrs),
-                out=_with_rng(self._out) if self._out else None,
+                out=_with_rng(_spread(self._out, s)) if self._out else None,
                 infer=self._infer_specs if self._infer else None,
                 make=self.make,
                 source=source,
@@ -407,8 +419,7 @@ class Operator:
             specs = inputs.get(a.name, [])
             arguments.append(specs if a.minimum is not None else specs[0] if specs else None)
         chosen = {n: attrs[n] for n in _keywords_of(self._infer, attrs) if n in attrs}
-        answer = self._infer(*arguments, **chosen)
-        answer = self._specs_in(answer)
+        answer = self._specs_in(_spread(self._infer, self.signature)(*arguments, **chosen))
         self._record(inputs, attrs, answer)
         return answer
 
