@@ -199,6 +199,23 @@ class Mistakes(Directory):
                 self.put(listings.USER_RELU_CPP_DEF, kernel)
                 self.program_fails(*parts)
 
+    def test_rules_of_shapes(self):
+        """What the definition's CHECK says comes as the command says it: its code, the operator, the words and their line."""
+        rule = "[](user_op::InferContext *ctx) -> Maybe<void> {\n"
+        for check, said in (
+            ('CHECK_EQ_OR_RETURN(ctx->Shape4ArgNameAndIndex("in", 0)->NumAxes(), 2) << "a matrix is wanted";', r'->NumAxes\(\) == 2 \(1 vs 2\) a matrix is wanted'),
+            ('CHECK_OR_RETURN(ctx->Shape4ArgNameAndIndex("in", 0)->At(0) > 9);', r'check failed: ctx->Shape4ArgNameAndIndex\("in", 0\)->At\(0\) > 9'),
+        ):
+            definition = listings.USER_RELU_CPP_DEF.replace(rule, rule + check + "\n", 1)
+            self.assertNotEqual(definition, listings.USER_RELU_CPP_DEF)
+            line = definition[: definition.index(check)].count("\n") + 1
+            self.put(definition, listings.USER_RELU_PY_KERNEL)
+            self.write("program.py", listings.USER_RELU_PROGRAM)
+            done = self.do("python", "program.py")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertRegex(done.stderr, rf"error\[OPC0203\]: oneflow::user_relu_forward: .*{said} \(.*user_relu_cpp_def.cpp:{line}\)\n")
+            self.assertNotIn("OPC0622", done.stderr)
+
     def test_directories(self):
         self.put(listings.USER_RELU_CPP_DEF.replace("user_relu_forward", "user_relu"), listings.USER_RELU_PY_KERNEL)
         self.program_fails("must end in _forward or _backward")

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 import opc
 from opc import _core, _manifest, _op
+from opc._errors import HostError
 from opc._grad_graph import _snake
 from opc._graph import add_op
 from opc._schema import MISSING, Argument, Attribute, Signature
@@ -49,8 +50,18 @@ class PythonOp:
 
     def _infer(self, *specs: Any, **attrs: Any) -> List[opc.Spec]:
         listed = (s if isinstance(s, (list, tuple)) and not hasattr(s, "dtype") else [s] if s is not None else [] for s in specs)
-        _, outputs = self._alone(dict(zip(self._argument_names, listed)), attrs)
+        try:
+            _, outputs = self._alone(dict(zip(self._argument_names, listed)), attrs)
+        except opc.Error as error:
+            raise self._as_said(error) from None
         return [_numpy_spec(t) for t in outputs]
+
+    def _as_said(self, error: opc.Error) -> Exception:
+        """What the library's rule says of this op, with its code: the graph that asks has its own lines to show."""
+        if not error.diagnostics:
+            return error
+        first = error.diagnostics[0]
+        return HostError(error.code, str(first["message"]).removeprefix(f"{self.name}: "), first.get("help") or "")
 
     def prepare(self, inputs: Mapping[str, Sequence[opc.Tensor]], attrs: Mapping[str, Any]) -> None:
         """Before a use with these tensors: asks the library for the gradient, and makes the operator known."""
