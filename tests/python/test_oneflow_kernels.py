@@ -153,6 +153,26 @@ class Gradients(Directory):
         self.assertEqual(trained.returncode, 0, trained.stderr)
         self.assertRegex(trained.stdout, r"loss  f32\[\]  \[\d")
 
+    def test_an_output_of_integers_has_no_gradient(self):
+        definition = GRADIENT.replace('.Output("out")', '.Output("out").Output("signs")', 1)
+        shape = '*ctx->Shape4ArgNameAndIndex("out", 0) ='
+        definition = definition.replace(shape, '*ctx->Shape4ArgNameAndIndex("signs", 0) = *ctx->Shape4ArgNameAndIndex("in", 0);\n'
+                                               '*ctx->Dtype4ArgNameAndIndex("signs", 0) = DataType::kInt32;\n' + shape, 1)
+        kernels = KERNELS.replace("    return y\n", "    return y, np.sign(x).astype(np.int32)\n", 1)
+        self.assertNotEqual(kernels, KERNELS)
+        self.put(definition, kernels)
+        self.write("user_relu/user_relu_py_api.py", listings.USER_RELU_PY_API.replace('.Output("out")', '.Output("out").Output("signs")').replace("SoleOutputBlob()", "RemoteBlobList()"))
+        self.write("program.py", HEAD + """
+g = opc.Graph("net")
+y, signs = user_relu.api.user_relu_forward(g.input("x", (5,)))
+g.output("signs", signs)
+g.output("loss", (y * y).sum())
+x = np.array([-2, -1, 0, 1, 2], "f")
+made = g.grad("loss", ["x"]).compile().run(x=x)
+print(made["signs"], made["x.grad"] + 0)
+""")
+        self.prints("program.py", "[-1 -1  0  1  1] [0. 0. 0. 2. 4.]\n")
+
     def test_two_places_of_different_shapes(self):
         self.write(
             "two.py",

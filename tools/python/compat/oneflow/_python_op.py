@@ -78,14 +78,14 @@ class PythonOp:
 
     def _ask_gradient(self, inputs: Mapping[str, Sequence[opc.Spec]], attrs: Mapping[str, Any]) -> None:
         graph, outputs = self._alone(inputs, attrs)
-        floats = [t for t in graph.inputs.values() if t.dtype.startswith(("f", "bf"))]
-        if not floats or not outputs:
+        floats, losses = ([t for t in tensors if t.dtype.startswith(("f", "bf"))] for tensors in (graph.inputs.values(), outputs))
+        if not floats or not losses:
             return
-        for i, tensor in enumerate(outputs):
+        for i, tensor in enumerate(losses):
             graph.output(f"y.{i}", tensor)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            nodes, results = recorded_rule(graph.grad(list(outputs), wrt=floats, dy_inputs=True), list(graph.inputs))
+            nodes, results = recorded_rule(graph.grad(losses, wrt=floats, dy_inputs=True), list(graph.inputs))
         self._refuse_unbound([str(w.message) for w in said])
         for node in nodes:
             if node.type_name in _python_ops:
