@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import array
 import ctypes
+import os
+import tempfile
 import unittest
 
 import numpy as np
@@ -147,6 +149,39 @@ class In(unittest.TestCase):
             with self.assertRaises((TypeError, opc.UsageError)):
                 program.run(x=x)
         np.testing.assert_array_equal(program.run(x=np.ones(3, "f"))["y"], 2)  # still usable
+
+    def test_a_mapped_file_that_has_become_shorter(self):
+        """Reading its elements would end the process by SIGBUS."""
+
+        def attempts(view):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "x.bin")
+                np.ones(N, "f").tofile(path)
+                x = view(np.memmap(path, "f", "r+"))
+                program = double(tuple(x.shape))
+                program.run(x=x)
+                os.truncate(path, 4096)
+                for again in ({}, {"x": x}, {}):
+                    yield lambda: program.run(**again)
+                yield lambda: double(tuple(x.shape)).run(x=x)
+
+        views = [np.asarray, lambda x: x[::-1], lambda x: x[: N // 2 : 2], lambda x: x[4096:8192], lambda x: x.reshape(256, 256).T, memoryview]
+        for view in views + ([torch.from_numpy] if torch else []):
+            for attempt in attempts(view):
+                with self.assertRaisesRegex(opc.ExecutionError, r"OPC0702.*input 'x' lies in a file that has become shorter") as caught:
+                    attempt()
+                self.assertIn("np.array(value)", str(caught.exception))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "w.bin")
+            np.ones(N, "f").tofile(path)
+            g = opc.Graph()
+            g.output("y", g.variable("w", (N,), init=0.0) + 1)
+            program, w = g.compile(), np.memmap(path, "f", "r")
+            program.variables["w"] = w
+            os.truncate(path, 0)
+            with self.assertRaisesRegex(opc.ExecutionError, "OPC0702.*variable 'w'"):
+                program.variables["w"] = w
+            np.testing.assert_array_equal(program.run()["y"], np.full(N, 2, "f"))
 
     def test_masks_are_not_dropped(self):
         program = double((3,))

@@ -6,8 +6,11 @@
 #include "TextParts.h"
 #include "opc/PackedElements.h"
 
+#include <cerrno>
 #include <cstring>
 #include <memory>
+#include <sys/uio.h>
+#include <unistd.h>
 
 namespace py = pybind11;
 
@@ -70,7 +73,27 @@ py::dtype numpyType(DataType type) {
   return py::dtype(isNarrowSigned(element) ? "int8" : GetSizeOfDataType(type) == 1 ? "uint8" : "uint16");
 }
 
+/// The kernel of the system reads one byte: where that is a fault it says so, with no signal. Where it may not be asked
+/// nothing is known.
+Status checkThere(const void *lastByte, const std::string &what) {
+  char byte = 0;
+  const iovec to{&byte, 1}, from{const_cast<void *>(lastByte), 1};
+  if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1 || errno != EFAULT) return Status::ok();
+  return Status(StatusCode::kExecution, "OPC0702",
+                what + " lies in a file that has become shorter since it was mapped: its last elements are gone")
+      .withHelp("replace files that are in use by renaming, or feed a copy: np.array(value)");
+}
+
+Status checkThere(const py::array &array, const std::string &what) {
+  if (array.owndata() || array.size() == 0) return Status::ok();
+  const auto *last = static_cast<const char *>(array.data()) + array.itemsize() - 1;
+  for (py::ssize_t i = 0; i < array.ndim(); ++i)
+    if (array.strides(i) > 0) last += (array.shape(i) - 1) * array.strides(i);
+  return checkThere(last, what);
+}
+
 Status checkArray(const py::array &array, const user_op::TensorDesc &expected, const std::string &what) {
+  OPC_RETURN_IF_ERROR(checkThere(array, what));
   if (!isOfType(array, expected.data_type()))
     return Status(StatusCode::kUsage, "OPC0703",
                   concat(what, " is ", std::string(py::str(array.dtype())), ", expected ",

@@ -12,7 +12,12 @@ namespace opc::python {
 pybind11::dtype numpyType(DataType type);
 /// Whether it is numpy's own array, and none of a class that is made of it: those may say more than their elements.
 bool isPlainArray(pybind11::handle value);
-/// An array as a tensor of `expected` type: exactly its dtype and shape. Errors: OPC0703, OPC0704.
+/// Whether memory can be read up to its last byte: of a file that is mapped and has become shorter, reading would end
+/// the process. Errors: OPC0702.
+Status checkThere(const void *lastByte, const std::string &what);
+/// The same of an array whose memory is another object's.
+Status checkThere(const pybind11::array &array, const std::string &what);
+/// An array as a tensor of `expected` type: exactly its dtype and shape. Errors: OPC0702, OPC0703, OPC0704.
 Status checkArray(const pybind11::array &array, const user_op::TensorDesc &expected, const std::string &what);
 /// Row-major and readable in place by kernels.
 bool isReadable(const pybind11::array &array);

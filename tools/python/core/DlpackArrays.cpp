@@ -76,8 +76,21 @@ AnyArray::AnyArray(py::handle value, DataType expected, const std::string &what)
 }
 
 Status AnyArray::check(const user_op::TensorDesc &expected, const std::string &what) const {
-  return dlpack_ ? capi::checkDlpack(*dlpack_, expected, what)
-                 : checkArray(py::reinterpret_borrow<py::array>(owner_), expected, what);
+  if (!dlpack_) return checkArray(py::reinterpret_borrow<py::array>(owner_), expected, what);
+  OPC_RETURN_IF_ERROR(capi::checkDlpack(*dlpack_, expected, what));
+  return checkThere(what);
+}
+
+Status AnyArray::checkThere(const std::string &what) const {
+  if (!dlpack_) return python::checkThere(py::reinterpret_borrow<py::array>(owner_), what);
+  if (bytes() == 0) return Status::ok();
+  int64_t steps = 0, dense = 1; // to the last element, in elements
+  for (int32_t i = dlpack_->ndim; i-- > 0;) {
+    const int64_t stride = dlpack_->strides ? dlpack_->strides[i] : dense;
+    if (stride > 0) steps += (dlpack_->shape[i] - 1) * stride;
+    dense *= dlpack_->shape[i];
+  }
+  return python::checkThere(capi::dlpackData(*dlpack_) + (steps + 1) * (dlpack_->dtype.bits / 8) - 1, what);
 }
 
 bool AnyArray::isReadable() const {

@@ -17,8 +17,10 @@ class AnyArray {
 public:
   /// Numbers of Python, and sequences of them, become the expected type where they fit.
   AnyArray(pybind11::handle value, DataType expected, const std::string &what);
-  /// Errors: OPC0703, OPC0704, OPC0618.
+  /// Errors: OPC0702, OPC0703, OPC0704, OPC0618.
   Status check(const user_op::TensorDesc &expected, const std::string &what) const;
+  /// Whether its memory can still be read: files that are mapped become shorter. Errors: OPC0702.
+  Status checkThere(const std::string &what) const;
   /// Row-major, and readable in place by kernels.
   bool isReadable() const;
   const void *data() const;

@@ -243,9 +243,13 @@ Status PythonSession::takeSizes(const PortInfo &port, const AnyArray &array) {
 
 /// Arrays that were fed before are read as they are now, whether they can be read where they lie or not.
 void PythonSession::readAgain() {
-  for (size_t i = 0; i < fed_.size(); ++i)
-    if (fed_[i] && fed_[i]->call != call_ && !(fed_[i]->lent && fed_[i]->array.data() == fed_[i]->lent))
+  for (size_t i = 0; i < fed_.size(); ++i) {
+    if (!fed_[i] || fed_[i]->call == call_) continue;
+    if (!fed_[i]->lent || fed_[i]->array.data() != fed_[i]->lent)
       read(i, fed_[i]->array);
+    else
+      check(fed_[i]->array.checkThere("input '" + interface_.inputs[i].name + "'"));
+  }
 }
 
 void PythonSession::runSteps(int64_t steps) {
