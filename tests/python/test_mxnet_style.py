@@ -455,10 +455,31 @@ class Rules(unittest.TestCase):
             def infer_shape(self, in_shape):
                 return in_shape, [in_shape[0], in_shape[0]], []
 
+        class Recomputing(Plain):
+            def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+                in_data[0].attach_grad()
+                with mx.autograd.record():
+                    y = in_data[0] * 2
+                y.backward()
+                self.assign(in_grad[0], req[0], in_data[0].grad)
+
+        class RecomputingProp(mx.operator.CustomOpProp):
+            def create_operator(self, ctx, in_shapes, in_dtypes):
+                return Recomputing()
+
+        def recomputed():
+            a = mx.nd.ones((2,))
+            a.attach_grad()
+            with mx.autograd.record():
+                y = mx.nd.Custom(a, op_type="recomputing")
+            y.backward()
+
         mx.operator.register("wrong")(Wrong)
+        mx.operator.register("recomputing")(RecomputingProp)
         x = mx.nd.ones((2,))
         for call, part in (
             (lambda: mx.nd.Custom(x, op_type="wrong"), "infer_shape must return 1 entries for its outputs"),
+            (recomputed, "backward is called within an operator's own code, where nothing is recorded"),
             (lambda: mx.nd.Custom(x, op_type="absent"), "no operator 'absent' is registered; there are"),
             (lambda: mx.nd.Custom(x, op_type="counting"), "count is missing"),
             (lambda: mx.nd.Custom(x, x, x, op_type="square_loss"), "3 inputs"),

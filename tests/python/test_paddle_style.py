@@ -406,6 +406,19 @@ class Rules(unittest.TestCase):
             def backward(ctx, dy):
                 return dy, dy
 
+        class Recomputes(PyLayer):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x * x
+
+            @staticmethod
+            def backward(ctx, dy):
+                x = ctx.saved_tensor()[0].detach()
+                x.stop_gradient = False
+                paddle.autograd.backward([x * x], [dy])  # records nothing: x.grad would stay None, which means zeros
+                return x.grad
+
         def x(stop):
             return paddle.to_tensor([1.0], stop_gradient=stop)
 
@@ -413,11 +426,13 @@ class Rules(unittest.TestCase):
             (lambda: Few.apply(x(False), x(False)).backward(), "Few.backward must return 2 gradients"),
             (lambda: Both.apply(x(False), x(True)).backward(), "None as number 1: that input of forward has stop_gradient=True"),
             (lambda: Twice.apply(x(True)), "save_for_backward is called once"),
+            (lambda: Recomputes.apply(x(False)).backward(), "backward is called within an operator's own code, where nothing is recorded"),
+            (lambda: PyLayer.apply(x(False)), "PyLayer.apply: apply is called on a class of your own"),
             (lambda: Few.apply(1, 2), "at least one Tensor"),
             (lambda: paddle.static.data("q", [1]), "enable_static"),
             (lambda: paddle.static.py_func(np.tanh, None, None), "neither an input nor an output"),
         ):
-            with self.assertRaises((RuntimeError, ValueError, opc.Error)) as raised:
+            with self.assertRaises((RuntimeError, TypeError, ValueError, opc.Error)) as raised:
                 call()
             self.assertIn(part, str(raised.exception))
 

@@ -54,6 +54,7 @@ def is_training() -> bool:
 
 def backward(heads: Union[Any, Sequence[Any]], head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
     """Gives every array with `attach_grad()` its gradient. Without head_grads these are ones."""
+    eager.refuse_inside_kernel()
     listed: List[Any] = list(heads) if isinstance(heads, (list, tuple)) else [heads]
     given = list(head_grads) if isinstance(head_grads, (list, tuple)) else [head_grads] * len(listed)
     if len(given) != len(listed):

@@ -153,8 +153,15 @@ def _add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return run("sum of gradients", lambda t: [opc.ops.add_n(t)], [a, b])[0]
 
 
+def refuse_inside_kernel() -> None:
+    """What an operator's own code computes is not on the tape: there would be no gradients, without a word."""
+    if classes.inside_kernel():
+        raise RuntimeError("backward is called within an operator's own code, where nothing is recorded: compute the gradient there from what is saved")
+
+
 def backward(heads: Sequence[Array], gradients: Sequence[np.ndarray]) -> None:
     """Goes through the tape from the heads, and gives every array that wants one its gradient, once."""
+    refuse_inside_kernel()
     waiting: Dict[int, Tuple[Node, List[Optional[np.ndarray]]]] = {}
     leaves: Dict[int, Tuple[Array, np.ndarray]] = {}
     order: List[int] = []

@@ -394,6 +394,8 @@ class PyLayer:
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Forward on tensors, at once; on tensors of an opc.Graph a node, on variables an op of the program."""
+        if cls not in _operators:
+            raise TypeError(f"{cls.__name__}.apply: apply is called on a class of your own that is made of PyLayer")
         found: List[Any] = []
         arguments = _take((args, kwargs), found, (Tensor, Variable, opc.Tensor))
         if not found:
