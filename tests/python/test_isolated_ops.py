@@ -56,7 +56,7 @@ def keeps(x, *, view: bool = False):
 @opc.op("apart::two", like={"low": "x", "high": "x"}, outputs=("low", "high"), isolation="process")
 def two(x, *, how: str):
     return {"none": None, "one": (x,), "list": (x, [1.0]), "shape": (x, x[:1]), "type": (x, x.astype("d")), "dict": {"high": x + 1, "low": x}, "more": {"low": x, "high": x, "other": x},
-            "names": {"high": x, "other": x}}[how]  # fmt: skip
+            "names": {"high": x, "other": x}, "masked": (x, np.ma.masked_array(x))}[how]  # fmt: skip
 
 
 @opc.op("apart::one", like="x", isolation="process")
@@ -249,6 +249,7 @@ class Isolated(unittest.TestCase):
             ("list", ("output 'high' is a list, expected a numpy array of shape (3,)", "np.asarray(value, dtype)")),
             ("shape", ("output 'high' has the shape (1,), expected (3,)", "the op's shape rule and its kernel must agree")),
             ("type", ("output 'high' is float64, expected float32", "return .astype(np.float32)")),
+            ("masked", ("output 'high' is a masked array, and a tensor has no mask", "return .filled(...), or .data")),
             ("names", ("a dict without 'low'", "return each output under its name")),
             ("more", ("the kernel has returned a dict with 'other', which is no output", "those of the outputs: low, high")),
         ):

@@ -164,6 +164,8 @@ def _store_one(name: str, value: Any, view: np.ndarray, none_is_zero: bool) -> N
     if not isinstance(value, (np.ndarray, np.generic)):
         help = "the kernel must return its outputs" if value is None else "return a numpy array: np.asarray(value, dtype) makes one"
         raise HostError("OPC0623", f"output '{name}' is a {type(value).__name__}, expected a numpy array of shape {view.shape}", help)
+    if isinstance(value, np.ma.MaskedArray):
+        raise HostError("OPC0623", f"output '{name}' is a masked array, and a tensor has no mask", "return .filled(...), or .data: nothing is converted silently")
     if value.dtype != view.dtype:
         raise HostError("OPC0623", f"output '{name}' is {value.dtype}, expected {view.dtype}", f"return .astype(np.{view.dtype})")
     if value.shape != view.shape:
