@@ -375,6 +375,8 @@ class HalfPrecision(Case):
                   lambda x, k: (np.log(np.exp(x - x.max(1, keepdims=True)).sum(1)) + x.max(1) - x[np.arange(len(k)), k]).mean(), reduction="mean")
 
 
+
+
 class Norms(Case):
     def test_gradients(self):
         """Where all elements are 0 a norm's gradient is 0."""
@@ -551,6 +553,19 @@ class Corners(Case):
         for start, end, step in (((1 << 53), (1 << 53) + 3, 1), (-(1 << 62), -(1 << 62) - 10, -3), ((1 << 63) - 5, (1 << 63) - 1, 2), (-(1 << 63), (1 << 63) - 1, 1 << 62), (3, 3, 1), (4, 3, 1)):
             made = self.ran("Range", [np.array(v) for v in (start, end, step)], constants=(0, 1, 2), opset=11)["o0"]
             self.assertEqual(made.tolist(), list(range(start, end, step)))
+
+    def test_whole_numbers_beyond_f64(self):
+        """Those of u64 and i64 that f64 does not have, as numbers of ops."""
+        for kind, values in ((np.uint64, ((1 << 53) + 1, (1 << 63) + 5, (1 << 64) - 1)), (np.int64, ((1 << 53) + 1, -(1 << 63) + 1))):
+            for number in values:
+                with self.subTest(kind=kind, number=number):
+                    one = np.array(number, kind)
+                    made = self.ran("ConstantOfShape", [np.array([3])], opset=17, constants=(0,), value=one.reshape(1))["o0"]
+                    np.testing.assert_array_equal(made, np.full(3, one))
+                    made = self.ran("Pad", [np.array([7], kind), np.array([1, 2]), one], opset=17, constants=(1, 2))["o0"]
+                    np.testing.assert_array_equal(made, np.array([number, 7, number, number], kind))
+        least = self.ran("ReduceMin", [np.zeros((0, 3), np.uint64), np.array([0])], opset=18, constants=(1,))["o0"]
+        np.testing.assert_array_equal(least, np.full((1, 3), (1 << 64) - 1, np.uint64))
 
     def test_scales_of_another_type(self):
         """The division is in the type that has more of the numbers, if no attribute says."""

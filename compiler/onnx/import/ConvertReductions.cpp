@@ -14,6 +14,7 @@ Term extreme(const Conversion &c, DataType type, bool isLargest) {
   const double inf = std::numeric_limits<double>::infinity();
   if (IsFloatingDataType(type)) return c.scalar(type, isLargest ? inf : -inf);
   if (type == kInt64) return c.constant({isLargest ? INT64_MAX : INT64_MIN}, Shape());
+  if (type == kUInt64) return c.constant({isLargest ? -1 : 0}, Shape(), type);
   return c.scalar(type, isLargest ? elementType(type).highest : elementType(type).lowest);
 }
 

@@ -40,10 +40,13 @@ template <class T> std::vector<T> elements(const StoredTensor &value) {
   const OpTensor tensor = elementsOf(value);
   std::vector<T> list(static_cast<size_t>(tensor.elements()));
   for (size_t k = 0; k < list.size(); ++k) {
+    const auto at = static_cast<int64_t>(k);
     if (tensor.type() == kInt64)
       list[k] = static_cast<T>(tensor.dptr<int64_t>()[k]);
+    else if (tensor.type() == kUInt64) // which no f64 has beyond 2^53
+      list[k] = static_cast<T>(tensor.dptr<uint64_t>()[k]);
     else
-      list[k] = static_cast<T>(element(tensor, static_cast<int64_t>(k)));
+      list[k] = static_cast<T>(element(tensor, at));
   }
   return list;
 }
@@ -298,7 +301,7 @@ Term Conversion::constant(DataType type, const Shape &shape, const std::vector<d
 Term Conversion::constant(const std::vector<int64_t> &values, const Shape &shape, DataType type) const {
   OpTensor tensor(user_op::TensorDesc(shape, type));
   for (size_t k = 0; k < values.size(); ++k) {
-    if (type == kInt64)
+    if (type == kInt64 || type == kUInt64) // of as many bits, which f64 does not have
       tensor.mut_dptr<int64_t>()[k] = values[k];
     else
       setElement(&tensor, static_cast<int64_t>(k), static_cast<double>(values[k]));
