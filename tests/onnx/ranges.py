@@ -125,6 +125,23 @@ class Ranges(Case):
             x = np.random.default_rng(n).standard_normal((n, 4)).astype(F32)
             self.assertTrue((self.run_plan({"x": x})[0] == x[:, :3] * (np.array([1, 2, 3], F32) + F32(2.5))).all(), n)
 
+    def test_reversed_sequences(self):
+        """Of any number, with sequences before or behind their steps."""
+        for axes, shape in (({}, (5, "n", 2)), ({"batch_axis": 0, "time_axis": 1}, ("n", 5, 2)), ({}, (5, "n"))):
+            node = m.node("ReverseSequence", ["x", "l"], ["y"], "N", **axes)
+            with open(self.path("r.onnx"), "wb") as f:
+                f.write(m.model(m.graph([node], [m.value("x", shape), m.value("l", ("n",), I64)], [m.value("y")])))
+            self.succeeds("compile", "r.onnx", "--shape", "x=" + ",".join("n:1..8" if d == "n" else str(d) for d in shape), "-o", "r.plan")
+            for n in SIZES:
+                x = np.random.default_rng(n).standard_normal([n if d == "n" else d for d in shape]).astype(F32)
+                lengths = np.arange(n) % 5 + 1
+                np.savez(self.path("in.npz"), x=x, l=lengths)
+                self.succeeds("run", "r.plan", "--inputs", "in.npz", "--outputs", "out.npz")
+                steps, wanted = (a if axes else a.swapaxes(0, 1) for a in (x, x.copy()))
+                for k, length in enumerate(lengths):
+                    wanted[k, :length] = steps[k, :length][::-1]
+                np.testing.assert_array_equal(np.load(self.path("out.npz"))["y"], wanted if axes else wanted.swapaxes(0, 1))
+
     def test_two_sizes_of_a_range(self):
         """Sizes of an odd range, of two values, and two ranges of which each is one dimension that follows."""
         self.model([m.node("Flatten", ["x"], ["f"]), m.node("Reshape", ["z", "to"], ["g"]), m.node("MatMul", ["f", "g"], ["y"])],

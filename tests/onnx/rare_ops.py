@@ -567,6 +567,26 @@ class Corners(Case):
         least = self.ran("ReduceMin", [np.zeros((0, 3), np.uint64), np.array([0])], opset=18, constants=(1,))["o0"]
         np.testing.assert_array_equal(least, np.full((1, 3), (1 << 64) - 1, np.uint64))
 
+    def test_sequences_that_are_reversed(self):
+        lengths = np.array([5, 2, 1, 4])
+        for shape in ((5, 4), (5, 4, 3), (5, 4, 2, 3)):
+            x = uniform(*shape)
+            wanted = x.copy()
+            for k, n in enumerate(lengths):
+                wanted[:n, k] = x[:n, k][::-1]
+            for kind in (F32, np.float16, np.uint8, np.int64):
+                given, want = ((a * 9).astype(kind) for a in (np.abs(x), np.abs(wanted)))
+                with self.subTest(shape=shape, kind=kind):
+                    np.testing.assert_array_equal(self.ran("ReverseSequence", [given, lengths], opset=17)["o0"], want)
+                    given, want = (np.ascontiguousarray(a.swapaxes(0, 1)) for a in (given, want))
+                    np.testing.assert_array_equal(self.ran("ReverseSequence", [given, lengths], opset=17, batch_axis=0, time_axis=1)["o0"], want)
+            for axes in ({}, {"batch_axis": 0, "time_axis": 1}):
+                self.write("ReverseSequence", [x.swapaxes(0, 1).copy() if axes else x, np.array([5, 6, 1, 4])], opset=17, **axes)
+                done = self.run_model()
+                self.assertEqual(done.returncode, 5, done.stderr)
+                self.assertIn("outside", done.stderr)
+        self.refused(INVALID, "the sequences", "ReverseSequence", [uniform(5, 4, 3), lengths[:3]], opset=17)
+
     def test_scales_of_another_type(self):
         """The division is in the type that has more of the numbers, if no attribute says."""
         x = np.array([1e-3, 5e-3, 9e-3, -1], np.float16)

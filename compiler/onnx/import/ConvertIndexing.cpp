@@ -134,15 +134,24 @@ void convertReverseSequence(Conversion &c) {
   const Term x = c.in(0), lengths = c.cast(c.in(1), kInt64);
   const int64_t batch = c.axisOf(c.i("batch_axis", 1), x->rank()), time = c.axisOf(c.i("time_axis", 0), x->rank());
   if (batch == time) c.invalid("batch_axis and time_axis are one");
-  DimVector ofTime(static_cast<size_t>(x->rank()), 1), ofBatch = ofTime;
-  ofTime[static_cast<size_t>(time)] = x->dim(time), ofBatch[static_cast<size_t>(batch)] = x->dim(batch);
-  std::vector<int64_t> steps(static_cast<size_t>(x->dim(time)));
-  std::iota(steps.begin(), steps.end(), 0);
-  const Term step = c.constant(steps, Shape(ofTime)), length = c.reshape(lengths, ofBatch);
+  c.checkShape(1, Shape({x->dim(batch)}), "the sequences");
   // Step t of a sequence of n comes from step n - 1 - t, behind its end from t.
-  const Term back = c.op("broadcast_sub", {c.op("broadcast_sub", {length, c.scalar(kInt64, 1)}), step});
-  const Term from = c.op("where", {c.op("broadcast_less", {step, length}), back, step});
-  c.out(c.op("dim_gather", {x, c.expand(from, x->shape())}, {{"dim", time}}));
+  const int64_t count = x->dim(batch), length = x->dim(time);
+  const bool isBatchFirst = batch < time, areNumbers = x->rank() == 2; // a step has one number
+  const bool areRows = isBatchFirst || !areNumbers;                    // of the index: sequences, not steps
+  std::vector<int64_t> steps(static_cast<size_t>(length));
+  std::iota(steps.begin(), steps.end(), 0);
+  const Term step = c.constant(steps, Shape(areRows ? DimVector{1, length} : DimVector{length, 1}));
+  const Term ends = c.reshape(lengths, areRows ? DimVector{count, 1} : DimVector{1, count});
+  const Term back = c.op("broadcast_sub", {c.op("broadcast_sub", {ends, c.scalar(kInt64, 1)}), step});
+  const Term from = c.op("where", {c.op("broadcast_less", {step, ends}), back, step});
+  if (areNumbers) return c.out(c.op("dim_gather", {x, from}, {{"dim", time}}));
+  // What a step has lies together. An index over sequences and steps at once would have numbers of both, which follow
+  // from sizes that may be open: sequences come first instead.
+  std::vector<int64_t> perm(static_cast<size_t>(x->rank()));
+  std::iota(perm.begin(), perm.end(), 0);
+  if (!isBatchFirst) std::swap(perm[0], perm[1]);
+  c.out(c.transpose(c.op("batch_gather", {c.transpose(x, perm), from}), perm));
 }
 
 /// Columns of indices, as many as there are elements that are not 0.
@@ -180,7 +189,7 @@ void addIndexing(ConverterTable *t) {
   t->add("ScatterND", convertScatterND,
          "tensor_scatter_nd_update, tensor_scatter_nd_add, dim_scatter_mul, dim_scatter_max, dim_scatter_min");
   t->add("OneHot", convertOneHot, "broadcast_equal, where", "a depth of the run");
-  t->add("ReverseSequence", convertReverseSequence, "dim_gather");
+  t->add("ReverseSequence", convertReverseSequence, "transpose, batch_gather; dim_gather");
   t->add("NonZero", convertNonZero, "argwhere, transpose");
   t->add("Compress", convertCompress, "argwhere, gather");
 }
