@@ -343,12 +343,15 @@ class LongTransforms(Case):
 class HalfPrecision(Case):
     """Ops of which several are made: what is between them is beyond f16's range, or less than its least number, and the result is not."""
 
-    def half(self, op, inputs, wanted, outputs=1, **attributes):
+    def half(self, op, inputs, wanted, outputs=1, once=False, keep=False, **attributes):
+        """once: the result is rounded once, to half of its last bit. keep: inputs of f32 are not made halves."""
         with self.subTest(op):
-            given = [a if a.dtype.kind == "i" else a.astype(np.float16) for a in inputs]
+            given = [a if a is None or a.dtype.kind == "i" or a.dtype == F32 and keep else a.astype(np.float16) for a in inputs]
             y = self.ran(op, given, outputs=outputs, **{"opset": 17, **attributes})["o0"]
             self.assertEqual(y.dtype, np.float16)
-            np.testing.assert_allclose(y.astype(np.float64), wanted(*(a if a.dtype.kind == "i" else a.astype(np.float64) for a in given)), rtol=2e-3, atol=1e-4)
+            made = y.astype(np.float64)
+            want = wanted(*(a if a is None or a.dtype.kind == "i" else a.astype(np.float64) for a in given))
+            np.testing.assert_allclose(made, want, rtol=5.1e-4 if once else 2e-3, atol=1e-7 if once else 1e-4)
 
     def test_reductions(self):
         x = 60 + uniform(2, 64)
@@ -374,7 +377,21 @@ class HalfPrecision(Case):
         self.half("SoftmaxCrossEntropyLoss", [100 * uniform(2000, 4), RANDOM.integers(0, 4, 2000)],
                   lambda x, k: (np.log(np.exp(x - x.max(1, keepdims=True)).sum(1)) + x.max(1) - x[np.arange(len(k)), k]).mean(), reduction="mean")
 
+    def once(self, op, inputs, wanted, **more):
+        self.half(op, inputs, wanted, once=True, **more)
 
+    def test_exponents_of_another_type(self):
+        """Whether a whole exponent is odd is its last bit, which neither f16 nor f32 may have."""
+        odd = np.array([2049, 65537, (1 << 24) + 1, (1 << 31) + 1, (1 << 53) - 1])
+        for kind in (np.float16, F32, np.float64):
+            x = np.full(5, -1, kind)
+            for constants in ((), (1,)):
+                np.testing.assert_array_equal(self.ran("Pow", [x, odd], opset=17, constants=constants)["o0"], x)
+        for kind in (np.int32, np.int64):
+            np.testing.assert_array_equal(self.ran("Pow", [np.array([2, -1, 3], kind), np.array([30, (1 << 40) + 1, 5])], opset=17)["o0"], np.array([1 << 30, -1, 243], kind))
+            np.testing.assert_array_equal(self.ran("Pow", [np.array([-1, 3], kind), np.array([(1 << 64) - 1, 3], np.uint64)], opset=17)["o0"], np.array([-1, 27], kind))
+        self.once("Pow", [0.5 + np.abs(uniform(20)).astype(np.float16), np.array([1 / 3], F32)], lambda x, y: x**y, keep=True)
+        self.once("Pow", [1 + np.arange(6).astype(np.float16) / 1024, np.array([2049])], lambda x, y: x**y)
 
 
 class Norms(Case):

@@ -3,6 +3,7 @@
 #include "OnnxConverters.h"
 #include "opc/PackedElements.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -65,7 +66,35 @@ Term smallPower(Conversion &c, const Term &x, const Term &y) {
   const std::optional<double> exponent = fixedNumber(c, y);
   if (exponent == 1.0) return x;
   if (exponent == 2.0) return c.op("square", {x});
-  return exponent == 3.0 ? c.op("broadcast_mul", {c.op("square", {x}), x}) : nullptr;
+  if (exponent != 3.0) return nullptr;
+  const bool isHalf = x->type() == kFloat16 || x->type() == kBFloat16; // whose square is not rounded
+  const Term wide = isHalf ? c.cast(x, kFloat) : x;
+  return c.cast(c.op("broadcast_mul", {c.op("square", {wide}), wide}), x->type());
+}
+
+} // namespace
+
+namespace {
+
+/// Whether `type` has all these numbers: those of an exponent that never changes.
+bool hasAll(Conversion &c, DataType type, const Term &y) {
+  if (!y->isFixed || !y->value) return false;
+  const Term there = c.op("cast", {y}, {{"dtype", type}}), back = c.op("cast", {there}, {{"dtype", y->type()}});
+  const Term isSame = c.op("broadcast_equal", {back, y});
+  const auto same = isSame->value ? Conversion::peeked(isSame) : std::vector<double>{0};
+  return std::all_of(same.begin(), same.end(), [](double is) { return is != 0; });
+}
+
+/// In which x^y is computed where the two have different types, both of which it has: whether an exponent is odd is
+/// its last bit. Products of whole numbers wrap around, so that the low bits of those of 64 are those of fewer.
+DataType powerType(Conversion &c, const Term &x, const Term &y) {
+  const auto isNarrow = [](const Term &t) {
+    return t->isFloating() ? t->type() != kDouble : elementType(t->type()).bits <= 16;
+  };
+  if (x->isFloating() && hasAll(c, x->type(), y)) return x->type();
+  if (x->isFloating()) return isNarrow(x) && isNarrow(y) ? kFloat : kDouble;
+  if (y->isFloating()) return kDouble; // which has all of i32
+  return elementType(y->type()).isSigned ? kInt64 : kUInt64;
 }
 
 } // namespace
@@ -73,10 +102,7 @@ Term smallPower(Conversion &c, const Term &x, const Term &y) {
 Term power(Conversion &c, const Term &x, const Term &y) {
   const Term small = smallPower(c, x, y);
   if (small || x->type() == y->type()) return small ? small : c.op("broadcast_pow", {x, y});
-  // The result has the base's type. An integer base with a fraction for exponent is computed in f64, which has all of
-  // i32.
-  const bool isReal = !x->isFloating() && y->isFloating();
-  const DataType type = isReal ? kDouble : x->type();
+  const DataType type = powerType(c, x, y); // the result has the base's
   return c.cast(c.op("broadcast_pow", {c.cast(x, type), c.cast(y, type)}), x->type());
 }
 
