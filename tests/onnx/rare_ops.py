@@ -377,8 +377,83 @@ class HalfPrecision(Case):
         self.half("SoftmaxCrossEntropyLoss", [100 * uniform(2000, 4), RANDOM.integers(0, 4, 2000)],
                   lambda x, k: (np.log(np.exp(x - x.max(1, keepdims=True)).sum(1)) + x.max(1) - x[np.arange(len(k)), k]).mean(), reduction="mean")
 
+
     def once(self, op, inputs, wanted, **more):
         self.half(op, inputs, wanted, once=True, **more)
+
+    def test_activations(self):
+        x = 4 * uniform(7, 9)
+
+        def sigmoid(v):
+            return 1 / (1 + np.exp(-v))
+
+        def f32(v): # of an attribute
+            return np.float64(F32(v))
+        self.once("HardSigmoid", [x], lambda x: np.clip(f32(0.3) * x + f32(0.4), 0, 1), alpha=0.3, beta=0.4)
+        self.once("Selu", [x], lambda x: f32(1.0507009873554805) * np.where(x > 0, x, f32(1.6732632423543772) * np.expm1(x)))
+        self.once("Swish", [x], lambda x: x * sigmoid(f32(1.7) * x), alpha=1.7, opset=24)
+        self.once("SwiGLU", [x, 2 * uniform(7, 9)], lambda x, y: x * sigmoid(x) * y, opset=28)
+        self.once("Shrink", [x], lambda x: np.where(x < -0.3, x + f32(0.1), np.where(x > 0.3, x - f32(0.1), 0)), lambd=0.3, bias=0.1)
+        near = np.array([0.3, 0.2998, 0.3003], np.float16) # the first is a little above 0.3
+        self.once("ThresholdedRelu", [near], lambda x: np.where(x > f32(0.3), x, 0), alpha=0.3)
+        self.once("QuickGelu", [x], lambda x: x * sigmoid(f32(1.702) * x), domain="com.microsoft")
+        self.once("Pow", [x.astype(np.float16), np.array(3, F32)], lambda x, _: x**3, constants=(1,), keep=True)
+
+    def test_sums_of_several(self):
+        a, b, c = (uniform(*s) for s in ((4, 5), (5, 6), (6, 3)))
+        self.once("Einsum", [300 * a, 300 * b, c * 2.0**-9], lambda a, b, c: a @ b @ c, equation="ij,jk,kl->il")
+        self.once("Einsum", [np.full((2, 3, 9), 9000.0), np.full((3, 2), 2.0**-8)], lambda a, b: a.sum(2) @ b, equation="ijm,jk->ik")
+        self.once("Det", [300 * uniform(4, 2, 2)], np.linalg.det, opset=11)
+        logs, k = -40 * np.abs(uniform(3000, 5)) - 20, RANDOM.integers(0, 5, 3000)
+        self.once("NegativeLogLikelihoodLoss", [logs, k], lambda x, k: -x[np.arange(len(k)), k].mean())
+        x, cosine, sine = uniform(1, 2, 4, 8), uniform(1, 4, 4), uniform(1, 4, 4)
+
+        def rotated(x, c, s):
+            l, r = x[..., :4], x[..., 4:]
+            return np.concatenate([l * c - r * s, l * s + r * c], -1)
+        self.half("RotaryEmbedding", [x * 30000, cosine, sine], rotated, opset=23)
+        skip = {"domain": "com.microsoft", "opset": 17}
+        far = 40000 + 20000 * uniform(2, 3, 8)
+        self.half("SkipLayerNormalization", [far, far, np.ones(8)], lambda a, b, _: (a + b - (a + b).mean(-1, keepdims=True)) / (a + b).std(-1, keepdims=True), **skip)
+        words = 40000 + 20000 * uniform(9, 8)
+        ids = RANDOM.integers(0, 9, (2, 4)).astype(np.int32)
+
+        def embedded(ids, _, words, places, *rest):
+            y = words[ids] + places[:4]
+            return (y - y.mean(-1, keepdims=True)) / y.std(-1, keepdims=True)
+        self.half("EmbedLayerNormalization", [ids, None, words, words[:6], None, np.ones(8), np.zeros(8)], embedded, **skip)
+
+    def test_images_in_between(self):
+        x = 300 * uniform(1, 2, 5, 7)
+        weights = np.array([[1, 0], [0.75, 0.25], [0.25, 0.75], [0, 1]])
+        self.once("Resize", [x[:, :, :2, :1].astype(np.float16), None, np.array([1, 1, 2, 1], F32)], lambda x, *_: np.einsum("ki,ncij->nckj", weights, x), keep=True, constants=(2,), mode="linear")
+        self.half("AveragePool", [np.full((1, 1, 9, 9), 60000.0)], lambda x: x, kernel_shape=[1, 9], pads=[0, 8, 0, 8], strides=[1, 2], count_include_pad=0)
+        grid = uniform(1, 3, 3, 3, 3) * 0.8
+        volume = 300 * uniform(1, 2, 40, 5, 4)
+        halves = [volume.astype(np.float16), grid.astype(np.float16)]
+        wanted = self.ran("GridSample", [a.astype(F32) for a in halves], opset=20)["o0"].astype(np.float16)
+        np.testing.assert_array_equal(self.ran("GridSample", halves, opset=20)["o0"], wanted)
+
+    def test_inputs_of_two_types(self):
+        """Statistics, scales and places of f32 beside tensors of half precision."""
+        x, one = 400 * uniform(8, 3, 4), np.ones(3)
+        mean, variance = uniform(3), (1e6 * (1 + np.abs(uniform(3)))).astype(F32)
+
+        def normal(x, s, b, m, v):
+            return (x - m[:, None]) / np.sqrt(v[:, None] + 1e-5)
+        self.once("BatchNormalization", [x.astype(np.float16), one, 0 * one, mean, variance], normal, keep=True)
+        given = [x.astype(np.float16), one.astype(np.float16), np.zeros(3, np.float16), mean, variance]
+        made = self.ran("BatchNormalization", given, outputs=3, opset=17, training_mode=1)
+        wide = given[0].astype(np.float64)
+        self.close(made["o2"], (0.9 * variance + 0.1 * wide.var((0, 2))).astype(F32), 1e-4)
+        np.testing.assert_allclose(made["o0"].astype(np.float64), (wide - wide.mean((0, 2), keepdims=True)) / wide.std((0, 2), keepdims=True), rtol=1e-3, atol=1e-3)
+        rows, scale = uniform(4, 9).astype(np.float16), uniform(9)
+        y = self.ran("RMSNormalization", [rows, scale], opset=23)["o0"]
+        self.close(y, (rows / np.sqrt((rows.astype(np.float64)**2).mean(1, keepdims=True) + 1e-5) * scale).astype(F32), 1e-5)
+        for shape, places in (((1, 2, 5, 7), (1, 4, 4, 2)), ((1, 2, 3, 5, 7), (1, 2, 2, 2, 3))):
+            image, grid = uniform(*shape).astype(np.float16), uniform(*places)
+            wanted = self.ran("GridSample", [image.astype(F32), grid], opset=20)["o0"].astype(np.float16)
+            np.testing.assert_array_equal(self.ran("GridSample", [image, grid], opset=20)["o0"], wanted)
 
     def test_exponents_of_another_type(self):
         """Whether a whole exponent is odd is its last bit, which neither f16 nor f32 may have."""

@@ -114,12 +114,15 @@ void convertEmbedding(Conversion &c) {
     c.invalid("ids [batch, length] and a table of words are wanted, not " + ids->desc.toString() + " and " +
               words->desc.toString());
   const int64_t batch = ids->dim(0), length = ids->dim(1), width = words->dim(1);
+  // Sums of rows of half precision are of f32, as are their norms.
+  const DataType type = words->type();
+  const auto wide = [&](const Term &t) { return type == kDouble ? t : c.cast(t, kFloat); };
   const auto row = [&](size_t table, const Term &indices, size_t input) {
     const Term t = c.in(table);
     if (t->rank() != 2 || t->dim(1) != width)
       c.invalid(c.inputText(table) + " is " + t->desc.toString() + ", and the words have " + std::to_string(width) +
                 " numbers each");
-    return c.rows(t, indices, input);
+    return wide(c.rows(t, indices, input));
   };
   Term x = row(2, ids, 0);
   if (c.has(8)) {
@@ -130,14 +133,14 @@ void convertEmbedding(Conversion &c) {
     if (places->rank() != 2 || places->dim(0) < length)
       c.invalid(c.inputText(3) + " is " + places->desc.toString() + ", and there are " + std::to_string(length) +
                 " places");
-    x = c.op("broadcast_add", {x, c.slice(places, 0, 0, length)});
+    x = c.op("broadcast_add", {x, wide(c.slice(places, 0, 0, length))});
   }
   if (c.has(1) != c.has(4)) c.invalid("segments and their table come together");
   if (c.has(1)) {
     c.checkShape(1, ids->shape(), "the ids");
     x = c.op("broadcast_add", {x, row(4, c.in(1), 1)});
   }
-  c.out(0, normalized(c, x, c.in(5), c.in(6), false, c.f("epsilon", 1e-12f)));
+  c.out(0, c.cast(normalized(c, x, wide(c.in(5)), wide(c.in(6)), false, c.f("epsilon", 1e-12f)), type));
   if (c.wants(1)) { // how many words the mask has: those where it is 1
     if (c.has(7)) c.checkShape(7, ids->shape(), "the ids");
     const auto counted = [&](const Term &mask) {
@@ -146,7 +149,7 @@ void convertEmbedding(Conversion &c) {
     };
     c.out(1, c.has(7) ? counted(c.in(7)) : c.expand(c.scalar(kInt32, 0), Shape({batch})));
   }
-  if (c.wants(2)) c.out(2, x);
+  if (c.wants(2)) c.out(2, c.cast(x, type));
 }
 
 } // namespace

@@ -224,6 +224,13 @@ void convertEinsum(Conversion &c) {
   }
   for (char l : result)
     if (!times.count(l)) c.invalid(std::string("letter ") + l + " of the result is in no operand");
+  // Several sums of half precision's numbers, one of another: those in between are of f32.
+  const DataType type = all[0]->type();
+  bool areSeveral = operands.size() > 2;
+  for (const auto &[letter, n] : times)
+    areSeveral |= operands.size() == 2 && n == 1 && result.find(letter) == std::string::npos;
+  for (Lettered &operand : operands)
+    if (areSeveral && (type == kFloat16 || type == kBFloat16)) operand.value = c.cast(operand.value, kFloat);
   Lettered x = operands[0];
   for (size_t k = 1; k < operands.size(); ++k) {
     std::string keep = result;
@@ -231,7 +238,7 @@ void convertEinsum(Conversion &c) {
     x = contracted(c, x, operands[k], keep);
   }
   x = reducedTo(c, x, result);
-  c.out(ordered(c, x, result));
+  c.out(c.cast(ordered(c, x, result), type));
 }
 
 } // namespace

@@ -50,14 +50,20 @@ bool isTraining(const Conversion &c) {
   return true;
 }
 
+bool isHalf(DataType type) { return type == kFloat16 || type == kBFloat16; }
+
 void convertBatchNorm(Conversion &c) {
   const Term given = c.in(0);
   if (given->rank() < 1) c.invalid("channels are axis 1, and the input is a number");
-  const Term x = given->rank() == 1 ? c.reshape(given, {given->dim(0), 1}) : given; // then there is one channel
+  const DataType type = given->type();
+  Term x = given->rank() == 1 ? c.reshape(given, {given->dim(0), 1}) : given; // then there is one channel
   const double epsilon = c.f("epsilon", 1e-5f), momentum = c.f("momentum", 0.9f);
   const bool isSpatial = c.version >= 9 || c.flag("spatial", true);
-  const auto as = [&](size_t k) { return c.cast(c.in(k), x->type()); };
-  const auto made = [&](const Term &y) { c.out(0, c.reshape(y, given->shape().dim_vec())); };
+  // Statistics of half precision's numbers may be of f32, whose range half precision does not have.
+  const auto as = [&](size_t k) {
+    return c.in(k)->type() == x->type() ? c.in(k) : c.cast(c.in(k), isHalf(x->type()) ? kFloat : x->type());
+  };
+  const auto made = [&](const Term &y) { c.out(0, c.cast(c.reshape(y, given->shape().dim_vec()), type)); };
   // Shape of the statistics, and of them beside x. Without `spatial` each place has its own.
   const DimVector own =
       isSpatial ? DimVector{x->dim(1)} : DimVector(x->shape().dim_vec().begin() + 1, x->shape().dim_vec().end());
@@ -67,6 +73,7 @@ void convertBatchNorm(Conversion &c) {
   const bool isOfBatch = isTraining(c);
   if (isSpatial && !isOfBatch)
     return made(c.op("normalization", {x, as(3), as(4), as(1), as(2)}, {{"axis", int64_t{1}}, {"epsilon", epsilon}}));
+  if (isHalf(type)) x = c.cast(x, kFloat); // several ops, whose results in between are of f32
   std::vector<int64_t> axes{0};
   for (int64_t k = 2; k < x->rank() && isSpatial; ++k) axes.push_back(k);
   const Term mean = isOfBatch ? reduced(c, "reduce_mean", x, axes, true) : c.reshape(as(3), beside);
@@ -77,15 +84,15 @@ void convertBatchNorm(Conversion &c) {
   const Term scale = c.op("broadcast_mul", {inverse, c.reshape(as(1), beside)});
   made(c.op("broadcast_add", {c.op("broadcast_mul", {centred, scale}), c.reshape(as(2), beside)}));
   const auto running = [&](size_t k, const Term &now) {
-    const Term old = c.in(k);
-    return c.op("broadcast_add",
-                {c.scaled(old, momentum), c.scaled(c.cast(c.reshape(now, own), old->type()), 1 - momentum)});
+    const DataType in = isHalf(c.in(k)->type()) ? kFloat : c.in(k)->type();
+    const Term old = c.cast(c.in(k), in), share = c.cast(c.reshape(now, own), in);
+    return c.cast(c.op("broadcast_add", {c.scaled(old, momentum), c.scaled(share, 1 - momentum)}), c.in(k)->type());
   };
   if (c.wants(1)) c.out(1, running(3, mean));
   if (c.wants(2)) c.out(2, running(4, variance));
   // What a gradient reads, which is the inverse of the deviation.
-  if (c.wants(3)) c.out(3, c.reshape(mean, own));
-  if (c.wants(4)) c.out(4, c.reshape(inverse, own));
+  if (c.wants(3)) c.out(3, c.cast(c.reshape(mean, own), type));
+  if (c.wants(4)) c.out(4, c.cast(c.reshape(inverse, own), type));
 }
 
 void convertInstanceNorm(Conversion &c) {
@@ -109,13 +116,18 @@ void convertGroupNorm(Conversion &c) {
 }
 
 void convertLayerNorm(Conversion &c) {
-  const Term x = c.in(0), scale = c.in(1), bias = c.maybe(2);
+  const DataType type = c.in(0)->type();
+  Term x = c.in(0), scale = c.in(1), bias = c.maybe(2);
   const int64_t axis = c.axisOf(c.i("axis", -1), x->rank());
   const double epsilon = c.f("epsilon", 1e-5f);
   const DimVector inner(x->shape().dim_vec().begin() + axis, x->shape().dim_vec().end());
   c.checkStretches(1, x->shape());
   if (bias) c.checkStretches(2, x->shape());
   const bool isPlain = scale->shape().dim_vec() == inner && (!bias || bias->shape().dim_vec() == inner);
+  if (!isPlain && isHalf(type)) {
+    x = c.cast(x, kFloat), scale = c.cast(scale, kFloat);
+    if (bias) bias = c.cast(bias, kFloat);
+  }
   std::vector<Term> made;
   const Attrs attrs{{"center", isPlain && bias != nullptr},
                     {"scale", isPlain},
@@ -128,7 +140,7 @@ void convertLayerNorm(Conversion &c) {
     y = c.op("broadcast_mul", {y, scale});
     if (bias) y = c.op("broadcast_add", {y, bias});
   }
-  c.out(0, y);
+  c.out(0, c.cast(y, type));
   DimVector dims = x->shape().dim_vec();
   for (size_t k = static_cast<size_t>(axis); k < dims.size(); ++k) dims[k] = 1;
   if (c.wants(1)) c.out(1, c.reshape(made[1], dims));
@@ -143,7 +155,9 @@ void convertRmsNorm(Conversion &c) {
   const Attrs attrs{{"normalized_shape", Shape(inner)}, {"epsilon", c.f("epsilon", 1e-5f)}};
   if (scale->shape().dim_vec() == inner && scale->type() == x->type())
     return c.out(c.ops("rms_norm", {x, scale}, attrs)[0]);
-  c.out(c.op("broadcast_mul", {c.ops("rms_norm", {x}, attrs)[0], scale}));
+  const DataType in = isHalf(x->type()) ? kFloat : x->type();
+  const Term y = c.ops("rms_norm", {c.cast(x, in)}, attrs)[0];
+  c.out(c.cast(c.op("broadcast_mul", {y, c.cast(scale, in)}), scale->type())); // which is that of the result
 }
 
 void convertLrn(Conversion &c) {

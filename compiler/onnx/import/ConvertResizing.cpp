@@ -277,8 +277,8 @@ Term reflected(Conversion &c, const Term &at, double low, double high) {
 }
 
 /// Samples of volumes [n, channels, depth, height, width]: of each of the points around, its value by how near it is.
-void sampleVolumes(Conversion &c, const std::string &mode, const std::string &padding, bool isAligned) {
-  const Term x = c.in(0), grid = c.in(1);
+Term sampledVolumes(Conversion &c, const Term &x, const Term &grid, const std::string &mode, const std::string &padding,
+                    bool isAligned) {
   if (mode == "bicubic") c.unsupported("cubic samples of volumes");
   if (grid->rank() != 5 || grid->dim(0) != x->dim(0) || grid->dim(4) != 3)
     c.invalid("a grid [" + std::to_string(x->dim(0)) + ", depth, height, width, 3] is wanted, not " +
@@ -317,7 +317,7 @@ void sampleVolumes(Conversion &c, const std::string &mode, const std::string &pa
     const Term own = c.op("broadcast_mul", {value, weight});
     sum = sum ? c.op("broadcast_add", {sum, own}) : own;
   }
-  c.out(c.reshape(sum, {n, channels, grid->dim(1), grid->dim(2), grid->dim(3)}));
+  return c.reshape(sum, {n, channels, grid->dim(1), grid->dim(2), grid->dim(3)});
 }
 
 void convertGridSample(Conversion &c) {
@@ -325,11 +325,18 @@ void convertGridSample(Conversion &c) {
   const std::string of = mode == "linear" ? "bilinear" : mode == "cubic" ? "bicubic" : mode;
   const std::string padding = c.s("padding_mode", "zeros");
   const bool isAligned = c.flag("align_corners", false);
-  if (c.in(0)->rank() == 5) return sampleVolumes(c, of, padding, isAligned);
-  if (c.in(0)->rank() != 4)
+  const DataType type = c.in(0)->type(), ofGrid = c.in(1)->type();
+  if (c.in(0)->rank() != 4 && c.in(0)->rank() != 5)
     c.unsupported("images of " + std::to_string(c.in(0)->rank() - 2) + " dimensions: opc samples 2 and 3");
-  c.out(c.op("grid_sample", {c.in(0), c.in(1)},
-             {{"interpolation_mode", of}, {"padding_mode", padding}, {"align_corners", isAligned}}));
+  // The grid may have another type: the samples are computed in one that has both.
+  const bool areTwo = type != ofGrid && c.in(0)->isFloating() && c.in(1)->isFloating();
+  const DataType in = !areTwo ? type : type == kDouble || ofGrid == kDouble ? kDouble : kFloat;
+  const Term x = c.cast(c.in(0), in), grid = areTwo ? c.cast(c.in(1), in) : c.in(1);
+  const Term y = x->rank() == 5
+                     ? sampledVolumes(c, x, grid, of, padding, isAligned)
+                     : c.op("grid_sample", {x, grid},
+                            {{"interpolation_mode", of}, {"padding_mode", padding}, {"align_corners", isAligned}});
+  c.out(c.cast(y, type));
 }
 
 } // namespace

@@ -433,28 +433,69 @@ Shape broadcastShape(const Conversion &c, const std::vector<Shape> &shapes) {
 
 namespace {
 
-/// Ops of which several are made, whose results in between may be beyond half precision's range, or between its
-/// numbers, where the op's own is not.
-bool isInF32(const Conversion &c) {
-  static const std::set<std::string> all = {"GlobalLpPool",
-                                            "LRN",
-                                            "LpNormalization",
-                                            "LpPool",
-                                            "Mean",
-                                            "ReduceL1",
-                                            "ReduceL2",
-                                            "ReduceLogSum",
-                                            "ReduceSumSquare",
-                                            "MeanVarianceNormalization",
-                                            "Sum",
-                                            "SoftmaxCrossEntropyLoss"};
-  const std::string &op = c.node.op_type();
-  if (op != "AveragePool") return all.count(op) > 0;
-  const std::vector<int64_t> dilations = c.ints("dilations", {});
-  return std::any_of(dilations.begin(), dilations.end(), [](int64_t d) { return d != 1; });
-}
 bool isHalf(const Term &t) {
   return t && t->kind == Operand::Kind::kTensor && (t->type() == kFloat16 || t->type() == kBFloat16);
+}
+
+/// Whether windows of an AveragePool are sums that are divided: of dilated ones, and where pads are wide.
+bool areSummed(const Conversion &c) {
+  const std::vector<int64_t> kernel = c.ints("kernel_shape", {}), pads = c.ints("pads", {});
+  const std::vector<int64_t> dilations = c.ints("dilations", {});
+  bool isWide = false;
+  for (size_t k = 0; k < pads.size() && !kernel.empty(); ++k) isWide |= pads[k] > kernel[k % kernel.size()] / 2;
+  return isWide || std::any_of(dilations.begin(), dilations.end(), [](int64_t d) { return d != 1; });
+}
+
+/// Ops of which several are made, whose results in between may be beyond half precision's range, or between its
+/// numbers, where the op's own is not; and those that compare with a number of f32. What only moves elements is left
+/// as it is.
+bool isInF32(const Conversion &c) {
+  using Is = bool (*)(const Conversion &);
+  static const Is always = [](const Conversion &) { return true; };
+  static const Is ofOneType = [](const Conversion &o) {
+    for (size_t k = 1; k < o.inputCount(); ++k)
+      if (o.has(k)) o.checkType(k, {o.in(0)->type()});
+    return true;
+  };
+  static const Is scales = [](const Conversion &o) { return o.f("alpha", 1) != 1; };
+  static const Is interpolates = [](const Conversion &o) { return o.s("mode", "nearest") != "nearest"; };
+  static const std::map<std::string, Is> ops = {
+      {"AveragePool", areSummed},
+      {"BiasGelu", always},
+      {"CausalConvWithState", [](const Conversion &o) { return o.s("activation", "none") != "none" && ofOneType(o); }},
+      {"DeformConv", ofOneType},
+      {"Det", always},
+      {"FastGelu", [](const Conversion &o) { return o.has(1); }},
+      {"FusedMatMul", scales},
+      {"GlobalLpPool", always},
+      {"GridSample", [](const Conversion &o) { return o.in(0)->rank() == 5; }},
+      {"HardSigmoid", always},
+      {"LRN", always},
+      {"LpNormalization", always},
+      {"LpPool", always},
+      {"MaxRoiPool", always},
+      {"Mean", always},
+      {"MeanVarianceNormalization", always},
+      {"NegativeLogLikelihoodLoss", always},
+      {"QuickGelu", always},
+      {"ReduceL1", always},
+      {"ReduceL2", always},
+      {"ReduceLogSum", always},
+      {"ReduceSumSquare", always},
+      {"Resize", interpolates},
+      {"RotaryEmbedding", always},
+      {"Selu", always},
+      {"Shrink", always},
+      {"SkipLayerNormalization", always},
+      {"SkipSimplifiedLayerNormalization", always},
+      {"SoftmaxCrossEntropyLoss", always},
+      {"Sum", always},
+      {"SwiGLU", ofOneType},
+      {"Swish", scales},
+      {"ThresholdedRelu", always},
+      {"Upsample", interpolates}};
+  const auto found = ops.find(c.node.op_type());
+  return found != ops.end() && found->second(c);
 }
 
 void converted(Conversion &c, const std::function<void(Conversion &)> &convert) {
