@@ -27,6 +27,8 @@ def need_simulator():
     gpu_build.need_simulator()
 
 
+# So many instances at least have a graph together.
+BATCH = 200
 # Ops without cases, with the reason.
 WITHOUT_CASES = {
     "if": "its graphs are run by a plan: tests/onnx/control_flow.py",
@@ -125,76 +127,89 @@ def compare(op, got, want, dtype):
     return f"{int(wrong.sum())} of {wrong.size} values differ, first at {at}: {x[at]!r}, expected {want[at]!r}"
 
 
-def check(op, verbose, sim=None):
-    """Failures of one op, and how many instances passed."""
+def prepared(op, sim=None):
+    """What is to be run of an op, as instances with their vectors; what is wrong before that; and how many instances there are."""
     found = list(instances(op, "cpu" if sim is None else "gpu"))
-    if not found and sim is not None:
-        return [], 0
+    if not found and (sim is not None or op["name"] in WITHOUT_CASES):
+        return [], [], 0
     if not found:
-        if op["name"] in WITHOUT_CASES:
-            return [], 0
-        return [f"{op['name']}: " + ("no CPU kernel takes its cases' element types" if op["cases"] else "has no cases (.Cases in its definition)")], 0
-    failures, ready = [], []
-    vectors = {}
-    if op["name"] not in STATISTICS:
-        if not os.path.exists(vector_path(op["name"])):
-            return [f"{op['name']}: no vectors; add a reference and run make_vectors.py {op['name']}"], 0
-        vectors = dict(np.load(vector_path(op["name"])))
-        meta = json.loads(bytes(vectors["meta"]).decode())
-        for i in found:
-            if i.name not in meta:
-                failures.append(f"{op['name']} {i.name}: no vector; run make_vectors.py {op['name']}")
-            elif meta[i.name] != i.fingerprint():
-                failures.append(f"{op['name']} {i.name}: the case has changed since its vector was made; run make_vectors.py {op['name']}")
-            else:
-                ready.append(i)
-    else:
-        ready = found
+        return [], [f"{op['name']}: " + ("no CPU kernel takes its cases' element types" if op["cases"] else "has no cases (.Cases in its definition)")], 0
+    if op["name"] in STATISTICS:
+        vectors = {}
         for i in found:
             rng = np.random.default_rng(1)
             for arg, index, dtype, shape, lo, hi in i.inputs():
                 vectors[f"{i.name}|in|{arg}|{index}|{dtype}"] = to_dtype(rng.uniform(lo, hi, shape), dtype)
+        return [(i, vectors) for i in found], [], len(found)
+    if not os.path.exists(vector_path(op["name"])):
+        return [], [f"{op['name']}: no vectors; add a reference and run make_vectors.py {op['name']}"], len(found)
+    vectors = dict(np.load(vector_path(op["name"])))
+    meta = json.loads(bytes(vectors["meta"]).decode())
+    failures, ready = [], []
+    for i in found:
+        if i.name not in meta:
+            failures.append(f"{op['name']} {i.name}: no vector; run make_vectors.py {op['name']}")
+        elif meta[i.name] != i.fingerprint():
+            failures.append(f"{op['name']} {i.name}: the case has changed since its vector was made; run make_vectors.py {op['name']}")
+        else:
+            ready.append((i, vectors))
+    return ready, failures, len(found)
 
-    failed = set()
 
-    def attempt(batch):
-        with tempfile.TemporaryDirectory() as folder:
-            graph = Graph()
-            for n, i in enumerate(batch):
-                graph.add(n, i, vectors)
-            code, said = graph.run(folder, sim)
-            if code != 0:
-                if len(batch) > 1:  # find the culprits
-                    for i in batch:
-                        attempt([i])
-                else:
-                    failures.append(f"{op['name']} {batch[0].name}: opc run gave exit code {code}:\n    " + said.strip().replace("\n", "\n    "))
-                    failed.add(batch[0].name)
-                return
-            random = {}
-            for i, arg, index, end in graph.wanted:
-                got = np.load(os.path.join(folder, "out", f"{end}.npy"))
-                if op["name"] in STATISTICS:
-                    stored = got.view(np.uint16) if got.dtype == np.dtype("V2") else got
-                    random.setdefault(i.name, (i, {}))[1][arg] = from_dtype(stored, "bf16") if stored is not got else got.astype(np.float64)
-                    continue
-                keys = [k for k in vectors if k.startswith(f"{i.name}|out|{arg}|{index}|")]
-                wrong = compare(op, got, vectors[keys[0]], keys[0].rsplit("|", 1)[1]) if keys else "no expected values"
-                if wrong:
-                    failures.append(f"{op['name']} {i.name} output {arg}_{index}: {wrong}")
-                    failed.add(i.name)
-            for name, (i, outputs) in random.items():
-                inputs = {arg: from_dtype(vectors[f"{name}|in|{arg}|{index}|{dtype}"], dtype) for arg, index, dtype, *_ in i.inputs()}
-                wrong = STATISTICS[op["name"]](i.all_attrs(), inputs, outputs)
-                if wrong:
-                    failures.append(f"{op['name']} {name}: {wrong}")
-                    failed.add(name)
+def parts(batch):
+    """Of a graph that fails, to find the culprits: ops, then instances."""
+    ops = list(dict.fromkeys(i.op["name"] for i, _ in batch))
+    return [[pair for pair in batch if pair[0].op["name"] == op] for op in ops] if len(ops) > 1 else [[pair] for pair in batch]
 
-    if ready:
-        attempt(ready)
-    if verbose:
-        print(f"{op['name']}: {len(ready) - len(failed)} of {len(found)}")
-    return failures, len(ready) - len(failed)
+
+def attempt(batch, sim=None):
+    """(instance, what is wrong with it), after one run of a graph of all of them."""
+    vectors_of, random = {i: vectors for i, vectors in batch}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        graph = Graph()
+        for n, (i, vectors) in enumerate(batch):
+            graph.add(n, i, vectors)
+        code, said = graph.run(folder, sim)
+        if code != 0 and len(batch) == 1:
+            yield batch[0][0], f": opc run gave exit code {code}:\n    " + said.strip().replace("\n", "\n    ")
+        if code != 0:
+            for part in parts(batch) if len(batch) > 1 else ():
+                yield from attempt(part, sim)
+            return
+        for i, arg, index, end in graph.wanted:
+            got = np.load(os.path.join(folder, "out", f"{end}.npy"))
+            if i.op["name"] in STATISTICS:
+                stored = got.view(np.uint16) if got.dtype == np.dtype("V2") else got
+                random.setdefault(i, {})[arg] = from_dtype(stored, "bf16") if stored is not got else got.astype(np.float64)
+                continue
+            begin = f"{i.name}|out|{arg}|{index}|"
+            keys = [k for k in vectors_of[i] if k.startswith(begin)]
+            wrong = compare(i.op, got, vectors_of[i][keys[0]], keys[0].rsplit("|", 1)[1]) if keys else "no expected values"
+            if wrong:
+                yield i, f" output {arg}_{index}: {wrong}"
+    for i, outputs in random.items():
+        inputs = {arg: from_dtype(vectors_of[i][f"{i.name}|in|{arg}|{index}|{dtype}"], dtype) for arg, index, dtype, *_ in i.inputs()}
+        wrong = STATISTICS[i.op["name"]](i.all_attrs(), inputs, outputs)
+        if wrong:
+            yield i, f": {wrong}"
+
+
+def checked(ops, sim=None):
+    """(op, failures, instances that passed, instances that there are). Ops share graphs: most of an op's seconds are those of a process."""
+    batch, waiting = [], []
+    for op in ops:
+        ready, failures, count = prepared(op, sim)
+        waiting.append((op, failures, len(ready), count))
+        batch += ready
+        if len(batch) < BATCH and op is not ops[-1]:
+            continue
+        wrong = {}
+        for i, text in attempt(batch, sim) if batch else ():
+            wrong.setdefault(i.op["name"], []).append((i, text))
+        for known, failures, tried, count in waiting:
+            found = wrong.get(known["name"], [])
+            yield known, failures + [f"{known['name']} {i.name}{text}" for i, text in found], tried - len({i for i, _ in found}), count
+        batch, waiting = [], []
 
 
 def main(argv):
@@ -210,10 +225,11 @@ def main(argv):
         print("conformance: the registry has no such op", file=sys.stderr)
         return 1
     failures, passed = [], 0
-    for op in ops:
-        f, p = check(op, verbose, sim)
+    for op, f, p, count in checked(ops, sim):
         failures += f
         passed += p
+        if verbose:
+            print(f"{op['name']}: {p} of {count}")
     for f in failures:
         print("FAIL", f)
     if sim is not None and not names and passed < 7500:

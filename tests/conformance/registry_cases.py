@@ -8,6 +8,11 @@ import subprocess
 
 import numpy as np
 
+try:
+    import numpy_headers  # noqa: F401  tests/support, which a copy of this folder has not
+except ImportError:
+    pass
+
 # name: (name in graph files, numpy's type); what numpy has no type for travels as its bits.
 DTYPES = {
     "f32": ("kFloat", np.float32), "f64": ("kDouble", np.float64), "f16": ("kFloat16", np.float16),

@@ -6,7 +6,9 @@ import sys
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(os.environ["OPC_BUILD_DIR"], "python")]
+sys.path[:0] = [HERE, os.path.join(os.environ["OPC_BUILD_DIR"], "python"), os.path.join(HERE, "..", "support")]
+
+import numpy_headers  # noqa: E402, F401
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has it ignored, which children inherit
 names = sys.argv[1:] or sorted(f[:-3] for f in os.listdir(HERE) if f.startswith("test_") and f.endswith(".py"))

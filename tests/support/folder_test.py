@@ -3,8 +3,12 @@
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
+
+if "numpy" in sys.modules: # a test that loads arrays
+    import numpy_headers  # noqa: F401
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 
