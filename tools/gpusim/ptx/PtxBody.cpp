@@ -27,7 +27,7 @@ PtxBody::PtxBody(PtxParser &parser, Function &function, const std::vector<Declar
     if (f_.kernel) {
       offset = at = (at + d.align - 1) / d.align * d.align;
       at += size;
-      scopes_[0].symbols[d.name] = {Symbol::kParam, d.name, offset};
+      declare(d.name, Symbol::kParam, offset);
     } else {
       offset = placeLocal(d, true);
     }
@@ -38,19 +38,24 @@ PtxBody::PtxBody(PtxParser &parser, Function &function, const std::vector<Declar
   f_.dynamicAlign = p_.dynamicAlign_;
 }
 
+void PtxBody::declare(const std::string &name, Symbol::Kind kind, uint64_t offset) {
+  scopes_.back().symbols[name] = {{kind, name, offset}};
+}
+
 uint32_t PtxBody::placeLocal(const Declared &d, bool parameter) {
   uint64_t at = (uint64_t(f_.localBytes) + d.align - 1) / d.align * d.align;
   if (at + d.bytes > kMostLocal) throw PtxError{d.line, "local memory is too large"};
   f_.localBytes = uint32_t(at + d.bytes);
-  scopes_.back().symbols[d.name] = {Symbol::kLocal, d.name, at};
+  declare(d.name, Symbol::kLocal, at);
   return uint32_t(at);
 }
 
 uint16_t PtxBody::word(std::string_view text) {
-  auto [it, fresh] = words_.emplace(std::string(text), uint16_t(f_.words.size()));
-  if (fresh) f_.words.emplace_back(text);
-  if (f_.words.size() > 60000) p_.fail("too many different words");
-  return it->second;
+  if (auto it = words_.find(text); it != words_.end()) return it->second;
+  if (f_.words.size() >= 60000) p_.fail("too many different words");
+  const uint16_t number = words_[std::string(text)] = uint16_t(f_.words.size());
+  f_.words.emplace_back(text);
+  return number;
 }
 
 void PtxBody::parse() {
@@ -77,7 +82,7 @@ void PtxBody::statement() {
   }
   if (p_.accept('}')) return closeScope();
   if (t.kind == Token::kDotWord) return directive();
-  if (t.kind == Token::kWord && p_.isPunctuation(':', 1)) return label(std::string(t.text));
+  if (t.kind == Token::kWord && p_.isPunctuationBehind(':')) return label(std::string(t.text));
   if (t.kind != Token::kWord && !p_.isPunctuation('@')) p_.fail("expected an instruction, found " + p_.found());
   if (f_.instructions.size() >= kMostInstructions) p_.fail("too many instructions");
   instruction();
@@ -156,6 +161,7 @@ void PtxBody::registers() {
     if (take > kMostSlots || total + take > kMostSlots) p_.fail("too many registers");
     if (type == Type::kB128) p_.fail("registers of 128 bits are not supported");
     scopes_.back().registers[name] = {type == Type::kPred, total, uint32_t(count)};
+    scopes_.back().hasSingle |= count == 0;
     total += uint32_t(take);
   } while (p_.accept(','));
   p_.expect(';');
@@ -174,7 +180,7 @@ void PtxBody::localVariable(std::string_view space) {
         f_.sharedBytes = uint32_t(at + d.bytes);
         if (!f_.kernel) p_.sharedBytes_ = f_.sharedBytes; // whoever calls the function has it as well
       }
-      scopes_.back().symbols[d.name] = {Symbol::kShared, d.name, d.open ? ~uint64_t(0) : at};
+      declare(d.name, Symbol::kShared, d.open ? ~uint64_t(0) : at);
     } else {
       placeLocal(d, space == "param");
     }
@@ -303,7 +309,7 @@ void PtxBody::vectorOperand(char close) {
 }
 
 void PtxBody::wordOperand(bool branch) {
-  std::string name(p_.take().text);
+  const std::string_view name = p_.take().text;
   if (name == "_") {
     f_.operands.push_back({Operand::kSink});
     return;
@@ -318,54 +324,47 @@ void PtxBody::wordOperand(bool branch) {
     o.kind = r->predicate ? Operand::kPredicate : Operand::kRegister;
     o.slot = int32_t(r->first + number);
   } else if (branch) {
-    scopes_.back().fixups.push_back({uint32_t(f_.operands.size()), -1, 0, name, p_.peek().line});
+    scopes_.back().fixups.push_back({uint32_t(f_.operands.size()), -1, 0, std::string(name), p_.peek().line});
   } else if (name == "WARP_SZ") {
     o.kind = Operand::kImmediate, o.value = 32;
   } else {
     o.kind = Operand::kSymbol;
     o.symbol = symbolNamed(name);
-    if (o.symbol < 0) p_.fail("the name " + name + " is not declared");
+    if (o.symbol < 0) p_.fail("the name " + std::string(name) + " is not declared");
     if (p_.accept('+')) o.value = int64_t(p_.expectInteger("an offset"));
   }
   f_.operands.push_back(o);
 }
 
-int32_t PtxBody::symbolNamed(std::string_view text) {
-  std::string name(text);
-  Symbol symbol;
-  auto it = scopes_.rbegin();
-  for (; it != scopes_.rend(); ++it)
+int32_t PtxBody::symbolNamed(std::string_view name) {
+  for (auto it = scopes_.rbegin(); it != scopes_.rend(); ++it)
     if (auto found = it->symbols.find(name); found != it->symbols.end()) {
-      symbol = found->second;
-      break;
+      Known &known = found->second;
+      if (known.index < 0) known.index = int32_t(f_.symbols.size()), f_.symbols.push_back(known.symbol);
+      return known.index;
     }
-  if (it == scopes_.rend()) {
-    auto found = p_.globals_.find(name);
-    if (found == p_.globals_.end()) return -1;
-    symbol = found->second;
-  }
-  // Names of inner scopes may hide each other: the offset is part of what makes a symbol.
-  std::string key = name + "@" + std::to_string(symbol.offset);
-  auto [entry, fresh] = symbols_.emplace(key, int32_t(f_.symbols.size()));
-  if (fresh) f_.symbols.push_back(symbol);
-  return entry->second;
+  if (auto known = globals_.find(name); known != globals_.end()) return known->second;
+  auto found = p_.globals_.find(name);
+  if (found == p_.globals_.end()) return -1;
+  f_.symbols.push_back(found->second);
+  return globals_[found->first] = int32_t(f_.symbols.size()) - 1;
 }
 
 const PtxBody::Register *PtxBody::findRegister(std::string_view name, uint32_t *number) const {
   size_t end = name.size();
   while (end > 0 && name[end - 1] >= '0' && name[end - 1] <= '9') --end;
-  std::string whole(name), family(name.substr(0, end));
-  std::string_view digits = name.substr(end);
-  bool numbered = !digits.empty() && digits.size() < 8 && (digits.size() == 1 || digits[0] != '0');
+  const std::string_view family = name.substr(0, end), digits = name.substr(end);
+  const bool numbered = !digits.empty() && digits.size() < 8 && (digits.size() == 1 || digits[0] != '0');
+  uint32_t n = 0;
+  for (size_t i = 0; numbered && i < digits.size(); ++i) n = n * 10 + uint32_t(digits[i] - '0');
   *number = 0;
   for (auto it = scopes_.rbegin(); it != scopes_.rend(); ++it) {
-    if (auto found = it->registers.find(whole); found != it->registers.end() && found->second.count == 0)
-      return &found->second;
+    if (it->hasSingle)
+      if (auto found = it->registers.find(name); found != it->registers.end() && found->second.count == 0)
+        return &found->second;
     if (!numbered) continue;
     auto found = it->registers.find(family);
-    if (found == it->registers.end() || found->second.count == 0) continue;
-    uint32_t n = uint32_t(std::stoul(std::string(digits)));
-    if (n >= found->second.count) continue;
+    if (found == it->registers.end() || n >= found->second.count) continue;
     *number = n;
     return &found->second;
   }
@@ -437,14 +436,14 @@ void PtxBody::addressOperand() {
   if (p_.peek().kind == Token::kInteger) {
     o.value = int64_t(p_.take().value);
   } else {
-    std::string name(p_.expectWord("an address"));
+    const std::string_view name = p_.expectWord("an address");
     uint32_t number = 0;
     const Register *r = findRegister(name, &number);
     if (r && r->predicate) p_.fail("a predicate is no address");
     if (r)
       o.slot = int32_t(r->first + number);
     else if ((o.symbol = symbolNamed(name)) < 0)
-      p_.fail("the name " + name + " is not declared");
+      p_.fail("the name " + std::string(name) + " is not declared");
   }
   if (p_.isPunctuation('+') || p_.isPunctuation('-')) {
     bool negative = p_.take().punctuation == '-';

@@ -23,10 +23,15 @@ private:
     std::string label;
     uint32_t line;
   };
+  struct Known {
+    Symbol symbol;
+    int32_t index = -1; // in Function::symbols, once an operand names it
+  };
   struct Scope {
-    std::unordered_map<std::string, Register> registers;
-    std::unordered_map<std::string, Symbol> symbols;
-    std::unordered_map<std::string, uint32_t> labels; // also of branch tables: kTable | index
+    Names<Register> registers;
+    bool hasSingle = false; // a register without a number
+    Names<Known> symbols;
+    Names<uint32_t> labels; // also of branch tables: kTable | index
     std::vector<Fixup> fixups;
   };
 
@@ -44,6 +49,7 @@ private:
   void addressOperand();
   void vectorOperand(char close);
   void wordOperand(bool branch);
+  void declare(const std::string &name, Symbol::Kind kind, uint64_t offset);
   void call();
   void callList();
   Operand number(bool negative);
@@ -57,8 +63,8 @@ private:
   PtxParser &p_;
   Function &f_;
   std::vector<Scope> scopes_;
-  std::unordered_map<std::string, uint16_t> words_;
-  std::unordered_map<std::string, int32_t> symbols_;
+  Names<uint16_t> words_;
+  Names<int32_t> globals_; // the module's symbols that operands name: indices in Function::symbols
   std::unordered_map<uint8_t, uint32_t> specials_;
   uint32_t file_ = 0, line_ = 0;
   bool atLabel_ = true;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 namespace opc::gpusim {
 
@@ -32,7 +32,26 @@ struct PtxError {
   std::string message;
 };
 
-/// All tokens, the last one kEnd. Throws PtxError.
-std::vector<Token> tokenize(std::string_view ptx);
+/// One token after the other: the text of a large module is read without a list of them.
+class Lexer {
+public:
+  /// `ptx` must outlive the lexer and its tokens.
+  explicit Lexer(std::string_view ptx);
+  /// kEnd at the end of the text and from then on. Throws PtxError.
+  Token next();
+
+private:
+  char at(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
+  [[noreturn]] void fail(std::string message) const { throw PtxError{line_, std::move(message)}; }
+  void skipSpace();
+  void skipWord();
+  void number(Token &t);
+  uint64_t digits(int base, size_t count);
+  void decimal(Token &t);
+
+  std::string_view text_;
+  size_t at_ = 0;
+  uint32_t line_ = 1;
+};
 
 } // namespace opc::gpusim

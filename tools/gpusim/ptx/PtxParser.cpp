@@ -229,7 +229,7 @@ void PtxParser::initializerValue(Variable &v, uint32_t element, uint64_t at, Typ
   if (at + element > v.initial.size()) fail("an initializer is larger than its variable " + v.name);
   bool negative = accept('-');
   uint64_t bits = peek().value;
-  if (peek().kind == Token::kWord || (peek().kind == Token::kInteger && isPunctuation('(', 1))) {
+  if (peek().kind == Token::kWord || (peek().kind == Token::kInteger && isPunctuationBehind('('))) {
     uint64_t mask = ~uint64_t(0);
     if (peek().kind == Token::kInteger) { // 0xFF00(symbol): one byte of an address
       mask = take().value;
