@@ -1,5 +1,6 @@
 # The small models of tests/onnx/zoo in opc, ONNX Runtime and PyTorch: tools/bench_onnx.py without its times.
 # SPDX-License-Identifier: Apache-2.0
+import functools
 import os
 import shutil
 import stat
@@ -15,6 +16,7 @@ PEERS = os.environ.get("OPC_PEERS", os.path.join(ROOT, "build", "peers"))
 SMALL = "mlp,cnn,encoder"
 
 
+@functools.cache
 def has_torch():
     return subprocess.run(["/usr/bin/python3", "-c", "import torch"], capture_output=True).returncode == 0
 

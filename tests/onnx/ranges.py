@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import numpy as np
@@ -38,14 +39,18 @@ class Case(FolderTest):
 
 
 class Zoo(Case):
-    """Networks as PyTorch exports them: small variants, the ops and their order are those of the published ones."""
+    """Networks as PyTorch exports them: small variants, the ops and their order are those of the published ones. One process makes them all: it takes
+    longer to start than a network does."""
 
-    def setUp(self):
-        super().setUp()
+    @classmethod
+    def setUpClass(cls):
         if not has_torch():
-            self.skipTest("PyTorch is not installed (tools/dev/setup.sh --tests)")
+            raise unittest.SkipTest("PyTorch is not installed (tools/dev/setup.sh --tests)")
         if not os.path.isdir(os.path.join(PEERS, "node_modules", "onnxruntime-node")):
-            self.skipTest("ONNX Runtime is not installed (tools/dev/install_peers.sh)")
+            raise unittest.SkipTest("ONNX Runtime is not installed (tools/dev/install_peers.sh)")
+        cls.zoo = cls.enterClassContext(tempfile.TemporaryDirectory())
+        names = ("flat", "cnn", "resnet18", "mobilenet_v2", "vit", "bert", "gpt2", "lstm")
+        subprocess.run(["/usr/bin/python3", os.path.join(HERE, "zoo", "ranged.py"), cls.zoo, ",".join(map(str, SIZES)), *names], check=True)
 
     def onnx_runtime(self, size):
         os.makedirs(self.path(size, "ort"))
@@ -55,7 +60,7 @@ class Zoo(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def check(self, name, *shapes):
-        subprocess.run([("/usr/bin/python3"), os.path.join(HERE, "zoo", "ranged.py"), self.folder, name, *map(str, SIZES)], check=True)
+        self.folder = os.path.join(self.zoo, name)
         given = [part for shape in shapes for part in ("--shape", shape)]
         self.succeeds("compile", "model.onnx", *given, "-o", "m.plan")
         self.succeeds("compile", "model.onnx", *given, "--no-fuse", "-o", "plain.plan")

@@ -1,6 +1,6 @@
 # Small variants of the zoo's networks with an open batch, and what PyTorch makes of them at several sizes.
 # SPDX-License-Identifier: Apache-2.0
-"""usage: ranged.py FOLDER NAME SIZE...     writes FOLDER/model.onnx and, for each batch, FOLDER/SIZE/inputs/NAME.npy and .../outputs/NAME.npy
+"""usage: ranged.py FOLDER SIZE,... NAME...     writes FOLDER/NAME/model.onnx and, for each batch, FOLDER/NAME/SIZE/inputs/NAME.npy and .../outputs/NAME.npy
 
 The model is exported for a batch of 3 whose size is open, by the name "batch".
 """
@@ -68,6 +68,7 @@ def save(folder, tensors):
 
 
 def write(folder, wanted, sizes):
+    os.makedirs(folder)
     torch.manual_seed(7)
     make, inputs, outputs = models(3)[wanted]
     module = export.settled(make())
@@ -89,4 +90,5 @@ def write(folder, wanted, sizes):
 
 
 if __name__ == "__main__":
-    write(sys.argv[1], sys.argv[2], [int(n) for n in sys.argv[3:]])
+    for name in sys.argv[3:]:
+        write(os.path.join(sys.argv[1], name), name, [int(n) for n in sys.argv[2].split(",")])
