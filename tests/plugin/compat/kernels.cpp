@@ -77,18 +77,6 @@ REGISTER_USER_OP("compat_threads")
           if (pair.second.has_split_parallel())
             CHECK_OR_RETURN(pair.first == GenRepeatedBn("x", 0) && pair.second.split_parallel().axis() == 1)
                 << pair.second.DebugString();
-      // A builder with a name takes what a chain takes.
-      SbpSignatureList others;
-      user_op::UserOpSbpSignatureBuilder named(&others);
-      const std::vector<user_op::OpArg> x{{"x", 0}}, y{{"y", 0}};
-      named.Split(x, 1);
-      named.Broadcast(y).PartialSum(y).Build();
-      named.Broadcast(x).Build();
-      std::string said;
-      for (const auto &signature : others.sbp_signature())
-        for (const auto &pair : signature.bn_in_op2sbp_parallel())
-          said += pair.first + "=" + pair.second.DebugString() + " ";
-      CHECK_EQ_OR_RETURN(said, "x_0=S(1) y_0=P x_0=B y_0=P ");
       return Maybe<void>::Ok();
     });
 REGISTER_USER_KERNEL("compat_threads").SetCreateFn<Threads>().SetIsMatchedHob(user_op::HobDeviceTag() == "cpu");

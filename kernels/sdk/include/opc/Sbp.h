@@ -83,19 +83,10 @@ public:
   void Build() && { out_->push_back(std::move(signature_)); }
   // The same on a named builder, which is how some sources write it.
   UserOpSbpSignatureBuilder &Split(const OpArg &a, int64_t axis) & { return set(a, SbpParallel::split(axis)), *this; }
-  UserOpSbpSignatureBuilder &Split(const std::vector<OpArg> &a, int64_t axis) & {
-    return set(a, SbpParallel::split(axis)), *this;
-  }
   UserOpSbpSignatureBuilder &Split(const ArgList &a, int64_t axis) & { return set(a, SbpParallel::split(axis)), *this; }
   UserOpSbpSignatureBuilder &Broadcast(const OpArg &a) & { return set(a, SbpParallel::broadcast()), *this; }
-  UserOpSbpSignatureBuilder &Broadcast(const std::vector<OpArg> &a) & {
-    return set(a, SbpParallel::broadcast()), *this;
-  }
   UserOpSbpSignatureBuilder &Broadcast(const ArgList &a) & { return set(a, SbpParallel::broadcast()), *this; }
   UserOpSbpSignatureBuilder &PartialSum(const OpArg &a) & { return set(a, SbpParallel::partialSum()), *this; }
-  UserOpSbpSignatureBuilder &PartialSum(const std::vector<OpArg> &a) & {
-    return set(a, SbpParallel::partialSum()), *this;
-  }
   UserOpSbpSignatureBuilder &PartialSum(const ArgList &a) & { return set(a, SbpParallel::partialSum()), *this; }
   void Build() & { out_->push_back(signature_); }
 
