@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CommandList.h"
 
-#include "CommandOptions.h"
 #include "Commands.h"
+#include "OptionsOf.h"
 
 namespace opc::cli {
 

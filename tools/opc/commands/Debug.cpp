@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
-#include "CommandOptions.h"
 #include "CommandWords.h"
 #include "CrashReplay.h"
 #include "FirstDifference.h"
 #include "GraphReduction.h"
+#include "OptionsOf.h"
 #include "TextParts.h"
 
 #include <algorithm>

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Reproducer.h"
 
-#include "CommandOptions.h"
 #include "CommandWords.h"
 #include "JsonOutput.h"
+#include "OptionsOf.h"
 #include "OutputFiles.h"
 #include "opc/Version.h"
 

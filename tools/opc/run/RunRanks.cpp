@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RunRanks.h"
 
-#include "CommandOptions.h"
 #include "CommandWords.h"
 #include "DiagnosticText.h"
 #include "LaunchedJob.h"
@@ -10,6 +9,7 @@
 #include "MpiModule.h"
 #include "NumberText.h"
 #include "OptionRanges.h"
+#include "OptionsOf.h"
 
 #include <algorithm>
 #include <condition_variable>
