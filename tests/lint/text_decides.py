@@ -117,7 +117,6 @@ ALLOWED = [
     ("tools/opc/graph/PhaseDump", "", "a pattern that the user has typed"),
     ("tools/opc/reports/MachineReport.cpp", "library", "file names of shared libraries"),
     ("tools/opc/reports/OpReport.cpp", "origin.file", "a path of the sources is shown shorter"),
-    ("tools/opc/run/RunRanks.cpp", '"-C"', "an option of the command line is handed on"),
     ("tools/opc-bench/", "", "its own notation for networks"),
     ("kernels/cost/OpCost.cpp", '"->"', "reads the notation of sharding rules"),
     ("kernels/signatures/Signatures.cpp", "", "reads the notation of sharding rules"),
