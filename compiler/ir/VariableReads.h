@@ -1,5 +1,5 @@
-// Which reads of variables see what the step has written: what is made for such a reader must come after the write,
-// too. SPDX-License-Identifier: Apache-2.0
+// Which reads of variables see what the step has written: what is made for them must come after the write, too.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "OpcDialect.h"
