@@ -86,6 +86,24 @@ def scaled_by_ops(x, m):
 scaled_by_ops.grad_graph(lambda g, fw, dy: {"x": g.op("multiply", x=fw.input("m"), y=dy)})
 
 
+@opc.op("grad::cosine_times", like="x")
+def cosine_times(x, dy):
+    return np.cos(x) * dy
+
+
+@cosine_times.grad(needs=["x", "dy"])
+def _(d, *, x, dy):
+    return -np.sin(x) * dy * d, np.cos(x) * d
+
+
+@opc.op("grad::sine", like="x")
+def sine(x):
+    return np.sin(x)
+
+
+sine.grad_graph(lambda g, fw, dy: {"x": g.op("grad::cosine_times", x=fw.input("x"), dy=dy)})
+
+
 @opc.op("grad::stepped", like="x")
 def stepped(x, dy):
     return np.where(x > 0, dy, 0).astype("f")
@@ -293,6 +311,11 @@ class Rules(unittest.TestCase):
         with self.assertRaises(opc.GraphError) as caught:
             gradients(lambda x, m: scaled_by(x, m), x=X, m=X)
         self.assertEqual(caught.exception.code, "OPC0505")
+
+    def test_a_rule_of_operators_that_no_graph_has_used(self):
+        made = gradients(lambda x: sine(x), order=2, x=X)
+        np.testing.assert_allclose(made["x.grad"], np.cos(X), rtol=1e-6)
+        np.testing.assert_allclose(made["x.grad.grad"], -np.sin(X), rtol=1e-6)
 
     def test_arguments_that_are_called_as_gradients(self):
         """`dy` beside an output y, and an attribute or an input `dx` beside an input x."""

@@ -338,6 +338,10 @@ class Operator:
                 _core.register_python_ops(kernel.op, text.text_of([]))  # the definition of a file makes way
         _core.register_python_ops(self.name, text.text_of(self.describe(running=True)))
         self._registered = True
+        for name in _types_in("\n".join(self._recorded_gradient or ())):
+            needed = operators.get(name)
+            if needed:
+                needed.register()  # no graph may have used it yet
 
     # What others ask.
 
