@@ -7,6 +7,7 @@ import unittest
 
 import numpy as np
 
+from code_levels import SETTINGS
 from regions import RUNTIME, Graph, RegionCase
 
 MOVES = ("transpose", "slice", "flip", "expand", "cat", "stack", "pad", "narrow")
@@ -124,7 +125,7 @@ class MovedRegions(RegionCase):
                 want = self.outputs("--no-fuse", "-j", "1")
                 self.assertEqual(self.outputs("-j", "1", "--no-codegen"), want)
                 self.assertEqual(self.outputs("-j", "2"), want)
-                for level in ("v3", "v4"):
+                for level in SETTINGS:
                     self.assertEqual(self.outputs("-j", "2", level=level), want, level)
                 self.opc("compile", "g.pbtxt", "-o", "g.plan")
                 self.assertEqual(self.outputs("-j", "1", program=RUNTIME, what="g.plan"), want)
@@ -149,7 +150,7 @@ class MovedRegions(RegionCase):
             f.write(g.text())
         data = {name: rng.standard_normal(s).astype(np.float32) for name, (s, _) in g.inputs.items()}
         np.savez(self.path("in.npz"), **data)
-        for level in ("none", "v3", "v4"):
+        for level in ("none", *SETTINGS):
             self.opc("run", "g.pbtxt", "--inputs", "in.npz", "--outputs", "out.npz", level=level)
             with np.load(self.path("out.npz")) as z:
                 np.testing.assert_array_equal(z["y"], want(*data.values()))
@@ -197,7 +198,7 @@ class MovedRegions(RegionCase):
         np.savez(self.path("in.npz"), **data)
         *values, a, b = data.values()
         want = np.maximum(np.concatenate(values, 1) * a + b, 0)
-        for level in ("none", "v3", "v4"):
+        for level in ("none", *SETTINGS):
             for threads in ("1", "3"):
                 self.opc("run", "g.pbtxt", "--inputs", "in.npz", "--outputs", "out.npz", "-j", threads, level=level)
                 with np.load(self.path("out.npz")) as z:

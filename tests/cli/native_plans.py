@@ -10,15 +10,13 @@ import unittest
 import numpy as np
 
 import plan_bytes as pb
+from code_levels import LEVELS
 from folder_test import FolderTest
 from plan_bytes import Plan, xxh64
 from plugin_build import build_plugin
 from regions import NUMPY, OPC, PLUGIN, RUNTIME, Graph, random_graph, values
 
 SOURCE = os.environ["OPC_SOURCE_DIR"]
-with open("/proc/cpuinfo", encoding="utf-8") as cpuinfo:
-    FLAGS = set(cpuinfo.read().split("flags", 1)[-1].split("\n")[0].split())
-LEVELS = [level for level, flags in (("v3", {"avx2", "fma", "f16c", "bmi1", "bmi2"}), ("v4", {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"})) if flags <= FLAGS]
 # The graphs of docs/examples/digits, and their training steps.
 EXAMPLES = [(files, trains) for net in ("mlp", "cnn") for files, trains in (([net], False), ([net, net + "_loss"], False), ([net, net + "_loss"], True))]
 

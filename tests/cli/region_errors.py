@@ -7,6 +7,7 @@ import unittest
 
 import numpy as np
 
+from code_levels import SETTINGS
 from folder_test import FolderTest
 from plugin_build import build_plugin
 
@@ -103,7 +104,7 @@ class RegionErrors(FolderTest):
         np.savez(self.path("in.npz"), **values)
         self.assertEqual(self.regions(*flags), [region] if region else [])
         self.opc("compile", "g.pbtxt", "-o", "g.plan", *flags)
-        runs = [(OPC, ("run", what, *more), level) for what in ("g.pbtxt", "g.plan") for more, level in ((("--no-codegen",), None), ((), "v3"), ((), "v4"))]
+        runs = [(OPC, ("run", what, *more), level) for what in ("g.pbtxt", "g.plan") for more, level in ((("--no-codegen",), None), *(((), level) for level in SETTINGS))]
         runs += [(OPC, ("run", "g.pbtxt", "--no-fuse"), None), (RUNTIME, ("g.plan",), None)]
         for program, args, level in runs:
             for threads in ("1", "2"):

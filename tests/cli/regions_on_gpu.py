@@ -47,7 +47,16 @@ class OnGpu(FolderTest):
     def outputs(self, *args, what="g.pbtxt", program=OPC, **more):
         shutil.rmtree(self.path("out"), ignore_errors=True)
         self.opc(*(["run", what] if program == OPC else [what]), "--inputs", "in.npz", "--outputs", "out", "--print", "none", *args, program=program, **more)
+        return self.read()
+
+    def read(self):
         return {f: np.load(os.path.join(self.path("out"), f)) for f in sorted(os.listdir(self.path("out")))}
+
+    def run_counted(self, *args, **more):
+        """The outputs of g.pbtxt on the simulated GPU, and what that run has compiled."""
+        shutil.rmtree(self.path("out"), ignore_errors=True)
+        made = self.stats("--outputs", "out", *args, **more)["codegen"]
+        return self.read(), made
 
     def same(self, a, b):
         self.assertEqual(sorted(a), sorted(b))
@@ -62,7 +71,7 @@ class OnGpu(FolderTest):
         return json.loads(self.opc("run", "g.pbtxt", "--inputs", "in.npz", "--print", "none", "--stats", "--json", "--device", "sim", *args, **more).stdout)["stats"]
 
     def every_op(self):
-        return [json.loads(self.opc("ops", "show", op["name"], "--json").stdout)["op"] for op in json.loads(self.opc("ops", "--json").stdout)["ops"]]
+        return json.loads(self.opc("ops", "--json").stdout)["ops"]
 
     def ptx(self, *args):
         """The code of g.pbtxt's regions, as it is kept on disk."""
@@ -131,12 +140,11 @@ class RegionsOnGpu(OnGpu):
                 alone = {names[op][0]: reasons for op, reasons in ((a["op"], a["reasons"]) for a in fusion["alone"]) if op in names}
                 self.assertEqual({r for reasons in alone.values() for r in reasons}, {"device_code"} if alone else set())
                 counted[dtype] = (len(names), len(alone))
-                cpu, sim = self.outputs("-j", "1", "--no-fuse"), self.outputs("--device", "sim")
+                cpu, (sim, stats) = self.outputs("-j", "1", "--no-fuse"), self.run_counted()
                 for op, (name, end) in names.items():
                     if op in joined:
                         with self.subTest(op=name):
                             self.same({end: cpu[f"{end}.npy"]}, {end: sim[f"{end}.npy"]})
-                stats = self.stats()["codegen"]
                 self.assertEqual((stats["refused"], stats["compiled"] + stats["reused"]), (0, len(fusion["regions"])))
         self.assertEqual([counted[t][1] for t in ("i8", "i32", "i64", "u8", "bool")], [0] * 5)
         self.assertLess(counted["f32"][1], counted["f32"][0] / 4)

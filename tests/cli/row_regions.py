@@ -8,6 +8,7 @@ import unittest
 
 import numpy as np
 
+from code_levels import SETTINGS
 from plugin_build import build_plugin
 from regions import BINARY, NUMPY, RUNTIME, UNARY, Graph, RegionCase, values
 
@@ -255,7 +256,7 @@ class RowCase(RegionCase):
     def fusion(self, *args, level="none"):
         return super().fusion(*args, level=level)
 
-    def same_bits(self, levels=("none", "v3", "v4")):
+    def same_bits(self, levels=("none", *SETTINGS)):
         want = self.outputs("--no-fuse", "-j", "1")
         for args in (("-j", "1"), ("-j", "2")):
             for level in levels:
@@ -266,7 +267,7 @@ class RowCase(RegionCase):
     def same_in_less_memory(self, g, seed):
         """The types of the graph's ops, whose regions have the bits of the ops alone and take no more memory."""
         self.write(g, np.random.default_rng(seed))
-        self.same_bits(("none", "v3", "v4"))
+        self.same_bits()
         memory = []
         for args in ((), ("--no-fuse",)):
             self.opc("compile", "g.pbtxt", "-o", "m.plan", *args)
@@ -288,7 +289,7 @@ class RowRegions(RowCase):
                     continue
                 with self.subTest(shape=shape, dtype=dtype):
                     self.write(every_op(shape, dtype, more=True), np.random.default_rng(i), shape[-1])
-                    self.same_bits(("none", "v3", "v4") if shape[-1] < 3000 else ("none", "v4"))
+                    self.same_bits(("none", *SETTINGS) if shape[-1] < 3000 else ("none", SETTINGS[-1]))
                     fusion = self.fusion()
                     alone = {op["type"] for op in fusion["alone"]} - {"negative", "cast", "abs"}
                     # One row of 5000, and 40 of 3001, are for a thread each; what is alone is what is joined elsewhere.

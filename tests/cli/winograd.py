@@ -6,6 +6,7 @@ import unittest
 
 import numpy as np
 
+from code_levels import SETTINGS
 from folder_test import FolderTest
 
 try:
@@ -96,7 +97,7 @@ class Winograd(FolderTest):
             with self.subTest(shape=shape):
                 x = self.give(*shape)
                 y = self.values(x, "-j", "1")
-                for level in ("v3", "v4"):
+                for level in SETTINGS:
                     np.testing.assert_array_equal(self.values(x, level=level), y, level)
                 for more in (["-j", "2"], ["-j", "5"], ["-j", "2", "--repeat", "3"], ["--no-codegen"]):
                     np.testing.assert_array_equal(self.values(x, *more), y, str(more))
