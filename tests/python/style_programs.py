@@ -1,5 +1,6 @@
 """Runs programs of other systems' documents, typed in as printed, as a user does: with the paths that opc prints."""
 # SPDX-License-Identifier: Apache-2.0
+import functools
 import os
 import subprocess
 import sys
@@ -20,6 +21,7 @@ finally:
 """
 
 
+@functools.cache
 def path_of(option):
     return subprocess.run([OPC, "--config", "none", "python", option], capture_output=True, text=True, check=True).stdout.strip()
 

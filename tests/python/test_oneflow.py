@@ -10,6 +10,7 @@ import unittest
 import numpy as np
 
 import oneflow_listings as listings
+from style_programs import path_of
 
 BUILD = os.environ["OPC_BUILD_DIR"]
 OPC = os.path.join(BUILD, "bin", "opc")
@@ -82,14 +83,11 @@ class Programs(unittest.TestCase):
         self.folder = os.path.realpath(made.name)
         os.mkdir(os.path.join(self.folder, "bin"))
         os.symlink(sys.executable, os.path.join(self.folder, "bin", "python"))
-        places = [self.printed("python", option) for option in ("--path", "--compat-path")]
+        places = [path_of(option) for option in ("--path", "--compat-path")]
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("OPC_", "PYTHON"))}
         self.env["PYTHONPATH"] = ":".join(places)
         self.env["PATH"] = os.path.join(self.folder, "bin") + ":" + os.environ["PATH"]
         self.env["XDG_CACHE_HOME"] = os.path.join(self.folder, "cache")
-
-    def printed(self, *words):
-        return subprocess.run([OPC, *words], capture_output=True, text=True, check=True).stdout.strip()
 
     def write(self, name, text):
         path = os.path.join(self.folder, name)
