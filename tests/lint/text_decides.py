@@ -127,7 +127,7 @@ ALLOWED = [
     ("kernels/instance/OpInstance.cpp", '"UserSourceOpTickInput"', "an argument that OneFlow gives every source, and no definition has"),
     ("kernels/ops/convolution/DnnlConvolution.cpp", "implementation", "the library says in words alone how it computes"),
     ("kernels/ops/convolution/FusedConvolution.cpp", "kRelu", "reads an attribute"),
-    ("kernels/ops/convolution/FusedConvolution.cpp", "kClip", "reads an attribute"),
+    ("kernels/ops/convolution/FusedConvolution.cpp", '"clip"', "reads an attribute"),
     ("kernels/python/host/KernelCall.cpp", "", "reads the arguments of a function of Python; what begins with @ is no name there"),
     ("kernels/python/host/PythonKernels.cpp", '"OPC092"', "codes of errors come in families"),
     ("kernels/python/manifest/InferenceRule.cpp", '"oneflow::"', "an error is worded"),
