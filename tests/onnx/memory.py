@@ -132,7 +132,7 @@ class Memory(unittest.TestCase):
             os.unlink(self.path(name))
         for where in ("inline", "beside", "plan", "opc-runtime"):
             self.assertLess(more["rows", where], 0.4 * table.nbytes, f"{where}: {more['rows', where] / MIB:.1f} MiB")
-            self.assertGreater(more["all", where], 0.9 * table.nbytes, where)
+            self.assertGreater(more["all", where], 0.75 * table.nbytes, where)
 
     def test_an_import_leaves_them_in_the_file(self):
         base = self.peak("show", "small.onnx")
