@@ -72,10 +72,6 @@ Term smallPower(Conversion &c, const Term &x, const Term &y) {
   return c.cast(c.op("broadcast_mul", {c.op("square", {wide}), wide}), x->type());
 }
 
-} // namespace
-
-namespace {
-
 /// Whether `type` has all these numbers: those of an exponent that never changes.
 bool hasAll(Conversion &c, DataType type, const Term &y) {
   if (!y->isFixed || !y->value) return false;
